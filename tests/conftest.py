@@ -42,6 +42,15 @@ SERVERS: dict[str, Callable[[], ServerProcess]] = {
     REDIS_VARIABLE: RedisServer,
 }
 
+DATABASES = {
+    "sqlite_url",
+    "bare_sqlite_url",
+    "fresh_postgres_url",
+    "recorded_postgres_url",
+    "bare_postgres_url",
+    "redis_url",
+}
+
 _running = pytest.StashKey[dict[str, ServerProcess]]()
 _made = pytest.StashKey[bool]()
 
@@ -61,6 +70,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         missing = [variable for variable in SERVERS if not os.environ.get(variable)]
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda variable: _server_url(config, variable), missing))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test gets its database first, so the processes that use it have ended when it is taken back."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            item.fixturenames.sort(key=lambda name: name not in DATABASES)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ MOST_BYTES: Final = 1 << 20
 """Larger tables are truncated: deleted rows keep their pages, which every look would read. Small ones are emptied in a
 few milliseconds, and TRUNCATE makes a new file for each index."""
 
+MOST_DEADLOCKS: Final = 5
 LOCK_PATIENCE: Final = "30s"
 """A test that left a transaction open shall fail by name, and not hang. A vacuum lets go when it is asked to, but on a
 busy machine not at once."""
@@ -118,10 +120,15 @@ class SpareSchemas:
                 run(self._furnish(url))
             _note_catalog(connection, name)
         yield url
-        try:
-            self._take_back(self._connection(), name)
-        except psycopg.errors.LockNotAvailable as held:
-            raise TimeoutError("a transaction of the test is still open") from held
+        for attempt in count(1):
+            try:
+                return self._take_back(self._connection(), name)
+            except psycopg.errors.LockNotAvailable as held:
+                raise TimeoutError("a transaction of the test is still open") from held
+            except psycopg.errors.DeadlockDetected:
+                # The backend of a killed process ends its last statement, and locks the tables in an order of its own.
+                if attempt == MOST_DEADLOCKS:
+                    raise
 
     def drop_all(self) -> None:
         """For the end of a session on a server that stays."""

@@ -11,6 +11,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -246,7 +247,9 @@ def test_a_server_ends_with_a_session_that_is_killed() -> None:
         port, directory = session.stdout.readline().split()
         with socket.create_connection(("127.0.0.1", int(port))) as connection:
             session.kill()
-            assert connection.recv(1) == b"", "the server closes the connection as it ends"
+            # A server that is killed before it has accepted the connection resets it. That is its end as well.
+            with suppress(ConnectionResetError):
+                assert connection.recv(1) == b"", "the server closes the connection as it ends"
     # The watchdog removes the folder a moment later; pytest's timeout is the deadline.
     while Path(directory).exists():
         time.sleep(0.01)

@@ -54,7 +54,7 @@ async def test_a_schema_is_lent_again_under_another_name_without_a_row_and_numbe
         "GRANT SELECT ON inbox_jobs TO public",
         "CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "CREATE RULE nothing AS ON DELETE TO inbox_jobs DO INSTEAD NOTHING",
-        "DELETE FROM euterpe_migrations WHERE version = 24",
+        "DELETE FROM euterpe_migrations WHERE version = 1",
     ],
 )
 def test_a_schema_that_was_changed_is_never_lent_again(spares: SpareSchemas, change: str) -> None:

@@ -10,8 +10,10 @@ from typing import cast
 
 import pytest
 
+from bench.compare import MEASUREMENTS
 from bench.harness.catalogue import PEERS, Subject
 from bench.harness.environments import BENCH, PINS, REPOSITORY
+from bench.harness.peer_process import PeerFailed
 from bench.harness.plan import UnknownName, choose, make_plan, with_settings
 from bench.harness.scenarios import SCENARIOS, Sizes
 from bench.harness.stores import NotDurable, Stores, require_durable
@@ -92,3 +94,17 @@ def test_data_on_a_memory_disk_is_refused(tmp_path: Path) -> None:
     require_durable(folder / "data", {Path("/"): "ext4"})
     with pytest.raises(NotDurable, match="lies on tmpfs, where fsync is free"):
         require_durable(folder / "data", {Path("/"): "ext4", folder: "tmpfs"})
+
+
+async def test_another_tree_is_compared_by_its_own_sources_and_the_adapters_of_this_checkout(tmp_path: Path) -> None:
+    (measurement,) = (each for each in MEASUREMENTS if each.name == "drain web, SQLite")
+    stores = Stores(None, None, tmp_path)
+    same, other = tmp_path / "same", tmp_path / "other"
+    same.mkdir()
+    (same / "src").symlink_to(REPOSITORY / "src")
+    (other / "src" / "euterpe").mkdir(parents=True)
+    (other / "src" / "euterpe" / "__init__.py").write_text("raise ImportError('the other tree was imported')")
+
+    assert (await measurement.run(same, stores, 0.001))["us a job"] > 0
+    with pytest.raises(PeerFailed, match="the other tree was imported"):
+        await measurement.run(other, stores, 0.001)

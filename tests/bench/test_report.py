@@ -119,7 +119,12 @@ def test_a_choice_of_raw_limits_alone_starts_no_server_for_peers() -> None:
 
 def test_the_headline_begins_with_us_at_the_default_settings_and_holds_each_peer_against_that() -> None:
     figures = {
-        "euterpe": {"drain_x1": 24_000.0, "drain_worker_cpu": 20.4, "drain_server_cpu": 18.2, "drain_wal": 950.0},
+        "euterpe": {
+            "drain_x1": 24_000.0,
+            "drain_x1_worker_cpu": 20.4,
+            "drain_x1_server_cpu": 18.2,
+            "drain_x1_wal": 950.0,
+        },
         "graphile-worker": {"drain_x1": 16_000.0, "latency_p50": 3.7, "latency_p99": 10.6},
         "huey-sqlite": {"drain_x1": 3_000.0},
     }

@@ -184,7 +184,7 @@ async def test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls
         yield one("no_such_statement")
         return []
 
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(LookupError):
         joined.run_sync(spoilt, target_of(scene.store.engine))
     for _ in range(2):
         with pytest.raises(ValueError, match="constraint failed"):

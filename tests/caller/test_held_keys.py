@@ -1,4 +1,4 @@
-"""Turns of jobs with concurrency keys, while somebody else holds a key's lock or a row."""
+"""Turns of jobs with concurrency keys, while somebody else holds a key or a row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from euterpe.model.claims.outcome import Success
 from euterpe.model.job import Claim
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import LOCAL_REQUESTER, Submission
-from euterpe.stores.sql.exchange.one_statement import LOCK_WAIT_MS
+from euterpe.stores.sql.exchange.turn import LOCK_WAIT_MS
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.postgres.session import LOCK_WAIT_S
 from euterpe.stores.sql.program import Row, Statement
 from euterpe.stores.sql.rows import limit_key
-from euterpe.stores.sql.statements import text_of
 from euterpe.stores.sql.store import SqlStore
 
 PATIENCE_S = 30
@@ -47,8 +46,7 @@ def holder(fresh_postgres_url: str, store: SqlStore) -> Any:
 
 
 def hold_key(holder: Any, key: str) -> None:
-    lock = text_of("postgres", "lock_keys").sql.replace(":keys", "%(keys)s")
-    holder.execute(lock, {"keys": [limit_key(LOCAL_REQUESTER, key)]})
+    holder.execute("SELECT 1 FROM euterpe_keys WHERE name = %s FOR UPDATE", [limit_key(LOCAL_REQUESTER, key)])
 
 
 async def keyed(store: SqlStore, *keys: str, limit: int = 1) -> list[str]:
@@ -97,7 +95,7 @@ async def test_a_turn_waits_for_a_key_longer_than_for_a_row(
     holder.rollback()
     (verdict,), claims = await waiting
     assert (running.job.id, verdict.state, [claim.job.id for claim in claims]) == (first, State.COMPLETED, [second])
-    assert sent == ["settle_keyed", "claim_keyed", "unpark", "claim_keyed"]
+    assert sent == ["settle_completed", "hold_keys", "admit", "turn"]
 
 
 async def test_a_turn_leaves_no_lock_timeout_behind_for_what_follows_in_it(store: SqlStore) -> None:
@@ -114,20 +112,23 @@ async def test_a_turn_leaves_no_lock_timeout_behind_for_what_follows_in_it(store
 
     engine.execute = watched  # type: ignore[method-assign]
     await turn(store, running)
-    assert said == [f"{LOCK_WAIT_S:.0f}s"] * 2
+    assert len(said) == 4
+    assert set(said[:-1]) == {f"{LOCK_WAIT_S:.0f}s"}
 
 
 async def test_a_turn_that_holds_keys_passes_over_jobs_of_a_key_that_somebody_else_counts(
-    store: SqlStore, holder: Any
+    store: SqlStore, holder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, *ids = await keyed(store, "mine", "theirs", "mine", "third", limit=2)
     (running,) = await store.claim(ClaimRequest(worker_id="w", limit=1))
     assert running.job.id == first
     hold_key(holder, "theirs")
+    sent = statements_of(store, monkeypatch)
     _, claims = await turn(store, running)
+    assert "turn_around" not in sent, "it waited for the key"
     assert [claim.job.id for claim in claims] == ids[1:]
     holder.rollback()
-    assert [claim.job.id for claim in await store.claim(REQUEST)] == ids[:1], "it was not parked"
+    assert [claim.job.id for claim in await store.claim(REQUEST)] == ids[:1], "it kept its place"
 
 
 async def test_a_turn_does_not_wait_long_for_a_row_with_a_key_and_settles_its_neighbours(
@@ -142,26 +143,25 @@ async def test_a_turn_does_not_wait_long_for_a_row_with_a_key_and_settles_its_ne
         assert [(verdict.locked, verdict.state) for verdict in verdicts] == [(True, None), (False, State.COMPLETED)]
         assert [claim.job.concurrency_key for claim in claims] == ["b"]
         await turn(store, held)
-    assert sent.count("settle_keyed") == 1, "while rows are held, the full path goes around them"
+    assert sent.count("settle_completed") == 2, "while rows are held, a turn goes around them"
 
 
-async def test_what_a_claim_counts_is_younger_than_the_lock_that_it_waited_for(store: SqlStore, holder: Any) -> None:
-    """Another worker fills a key while a claim waits to count it."""
-    await keyed(store, "other")
-    await store.claim(REQUEST)  # From now on the queue is known to have keys.
-    await keyed(store, "k", "k")
+async def test_a_place_is_given_by_counts_that_are_younger_than_the_lock_that_was_waited_for(
+    store: SqlStore, holder: Any
+) -> None:
+    """Another worker takes the last place of a key while a submit waits to give it away."""
+    await keyed(store, "k", limit=2)
+    await store.claim(REQUEST)
     hold_key(holder, "k")
-    waiting = asyncio.create_task(store.claim(ClaimRequest(worker_id="w", limit=1)))
+    waiting = asyncio.create_task(keyed(store, "k", limit=2))
     await has_waited(store, holder, waiting, 0)
-    holder.execute(
-        "UPDATE inbox_jobs SET state = 'running', lease_expires_at = 1, claim_version = 1, attempt_count = 1"
-        " WHERE seq = (SELECT MAX(seq) FROM inbox_jobs)"
-    )
+    holder.execute("UPDATE euterpe_keys SET running = running + 1")
     holder.commit()
-    assert await waiting == []
+    await waiting
+    assert await store.claim(REQUEST) == []
 
 
-async def test_the_most_urgent_of_a_full_key_is_parked_at_once_however_many_are_older(
+async def test_the_most_urgent_of_a_full_key_holds_nobody_up_however_many_are_older(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keyed(store, *["k"] * 1001)
@@ -171,4 +171,4 @@ async def test_the_most_urgent_of_a_full_key_is_parked_at_once_however_many_are_
     sent = statements_of(store, monkeypatch)
     (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=1))
     assert claim.job.id == behind.job_id
-    assert sent == ["claim_keyed", "claim_keyed", "park_rest", "claim_keyed"]
+    assert sent == ["turn"]

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import psycopg
 import pytest
 
@@ -19,7 +18,7 @@ from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.exchange import exchange as jobs_exchange
+from euterpe.stores.sql.exchange import postgres as jobs_exchange
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.postgres.session import LOCK_WAIT_S
 from euterpe.stores.sql.program import Row, Statement
@@ -186,6 +185,33 @@ async def test_an_end_that_retention_was_faster_to_remove_still_counts(
     assert await state_of(store, dependent) is State.FAILED
 
 
+@with_one_caller
+async def test_a_dependent_whose_kind_cannot_be_read_ends_alone(
+    store: SqlStore, caller: Caller, clock: FrozenClock
+) -> None:
+    """Its neighbours are watched, and the same recovery takes lost jobs back."""
+    parent = await taken(store)
+    await caller.begin()
+    first, bad, last = [await submit_on(store, caller, depends_on=(parent.job.id,)) for _ in range(3)]
+    await caller.commit()
+    rows = await store.engine.connect()  # type: ignore[attr-defined]
+    await rows.execute("UPDATE inbox_jobs SET dependency = 'nonsense' WHERE id = $1", bad)
+    await rows.close()
+    lost = await taken(store, "lost")
+    clock.advance(us=2 * LEASE_TTL_US)
+    await store.heartbeat([parent.lease])
+    swept = await store.sweeps.recover()
+    assert (swept.failures, swept.reclaimed) == ((), 1)
+    assert await state_of(store, lost.job.id) is State.RETRYING
+    await end(store, parent)
+    assert [await state_of(store, i) for i in (first, bad, last)] == [
+        State.SCHEDULED,
+        State.DEAD_LETTER,
+        State.SCHEDULED,
+    ]
+    assert (await store.get(bad)).error_document["code"] == "unprocessable_row"  # type: ignore[index]
+
+
 # --- whoever else holds a row ---------------------------------------------------------------------
 
 
@@ -319,26 +345,13 @@ async def test_while_rows_are_held_a_turn_does_not_wait_for_them_again_and_again
     for claim in claims[:4]:
         ((verdict,), _) = await store.exchange([Report(claim, Success(b"1"))], request)
         assert verdict.locked
-    assert sent.count("exchange") == 1
+    assert sent.count("turn") == 1
+    around = len(sent)
     holder.rollback()
-    now += jobs_exchange.FULL_PATH_S
+    now += jobs_exchange.AROUND_S
     ((verdict,), _) = await store.exchange([Report(claims[5], Success(b"1"))], request)
     assert verdict.accepted
-    assert sent.count("exchange") == 2
-    assert sent[-1] == "exchange"
-
-
-async def test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_open(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(2):
-        await submit(store)
-    first, second = await take(store)
-    sent = statements_of(store, monkeypatch, lock_timeouts=1)
-    for claim in (first, second):
-        ((verdict,), _) = await store.exchange([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
-        assert verdict.accepted
-    assert sent == ["exchange", "settle_completed", "claim", "exchange"]
+    assert sent[around:] == ["turn"]
 
 
 async def test_a_turn_leaves_no_lock_timeout_behind(store: SqlStore, holder: Any) -> None:
@@ -352,16 +365,14 @@ async def test_a_turn_leaves_no_lock_timeout_behind(store: SqlStore, holder: Any
             assert await connection.fetchval("SHOW lock_timeout") == f"{LOCK_WAIT_S:.0f}s"
 
 
-def statements_of(store: SqlStore, monkeypatch: pytest.MonkeyPatch, lock_timeouts: int = 0) -> list[str]:
-    """The names of the statements that are sent from now on; the first turns meet a row that is let go just after."""
+def statements_of(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the statements that are sent from now on."""
     engine, sent = store.engine, list[str]()
     assert isinstance(engine, PostgresEngine)
     execute = engine.execute
 
     async def watched(connection: Any, statement: Statement, timeout_s: float | None = None) -> list[Row]:
         sent.append(statement.name)
-        if len(sent) <= lock_timeouts:
-            raise asyncpg.LockNotAvailableError("canceling statement due to lock timeout")
         return await execute(connection, statement, timeout_s)
 
     monkeypatch.setattr(engine, "execute", watched)

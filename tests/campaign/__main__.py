@@ -39,7 +39,8 @@ async def run(engine: Engine, settings: Settings, folder: Path) -> list[Verdict]
                 f"{engine}, seed {settings.seed}: {jobs} jobs, {sum(campaign.done.values())} faults"
                 f" ({', '.join(f'{n} {kind}' for kind, n in sorted(campaign.done.items()))}), {moves} moves,"
                 f" {len(receiver.got)} deliveries; drained {campaign.drained_s:.0f} s after the last fault,"
-                f" longest wait {campaign.waits.longest_s:.1f} s"
+                f" longest wait {campaign.waits.longest_s:.1f} s,"
+                f" beside a dead store at most {max(campaign.dead_store.took_s, default=0.0):.1f} s"
             )
             return found
     finally:

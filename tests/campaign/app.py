@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 import euterpe
+from tests.campaign.plan import KILLED_BY_A_JOB
 
 queue = euterpe.Queue(os.environ.get("CAMPAIGN_URL", "sqlite:///:memory:"))
 _JOURNAL = os.environ.get("CAMPAIGN_BEGUN")
 BEGUN = None if _JOURNAL is None else os.open(_JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+DEAD_STORE = os.environ.get("CAMPAIGN_DEAD_STORE")
 SOON = {"strategy": "constant", "initial": "50ms", "jitter": 0}
 
 
@@ -36,6 +39,35 @@ async def leaf(ctx: euterpe.Context) -> None:
 async def brief(ctx: euterpe.Context) -> None:
     begins(ctx)
     await asyncio.sleep(0.005)
+
+
+@queue.job("killer", backoff=SOON)
+async def killer(ctx: euterpe.Context) -> None:
+    """Takes its worker down while its neighbours run."""
+    begins(ctx)
+    await asyncio.sleep(0.2)
+    os._exit(KILLED_BY_A_JOB)
+
+
+@queue.job("neighbour", backoff=SOON)
+async def neighbour(ctx: euterpe.Context) -> None:
+    begins(ctx)
+    await asyncio.sleep(0.3)
+
+
+@queue.job("hog", backoff=SOON)
+async def hog(ctx: euterpe.Context, seconds: float) -> None:
+    begins(ctx)
+    time.sleep(seconds)  # noqa: ASYNC251  # the very mistake that must cost nothing
+
+
+@queue.job("store", backoff=SOON)
+async def store(ctx: euterpe.Context, dead: bool) -> None:
+    """The store of some is dead while this file is there."""
+    begins(ctx)
+    await asyncio.sleep(0.02)
+    if dead and DEAD_STORE is not None and os.path.exists(DEAD_STORE):  # noqa: ASYNC240, PTH110
+        raise ConnectionError("the store does not answer")
 
 
 def begins(ctx: euterpe.Context) -> None:

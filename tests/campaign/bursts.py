@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import euterpe
 from euterpe.model.errors import EuterpeError
+from tests.campaign.hostile_jobs import BATCHES
 from tests.campaign.parts import opened
 from tests.campaign.processes import Role
 from tests.faults.crew import Actor, Line, until
@@ -25,14 +26,14 @@ STOP: Final = "stop"
 async def burster(line: Line, url: str, transport: str | None) -> None:
     """A batch at each order, acknowledged or not. It reports each, so that the kill comes in the middle of its jobs."""
     async with opened(euterpe.Queue(url, transport=transport)) as queue:
-        while await line.order() != STOP:
+        while (order := await line.order()) != STOP:
             try:
-                jobs = await queue.submit_many([("brief", {})] * BURST)
+                jobs = await queue.submit_many(BATCHES.get(order, [("brief", {})] * BURST), max_attempts=3)
             except EuterpeError:
                 jobs = []  # the database is away, by plan
             for job in jobs:
                 line.note("submitted", job_id=job.id, number="of a burst", at=time.time())
-            line.report(len(jobs))
+            line.report([job.id for job in jobs] if order in BATCHES else len(jobs))
     line.report("done")
 
 

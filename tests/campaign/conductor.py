@@ -22,7 +22,10 @@ import psycopg
 from tests.campaign import parts
 from tests.campaign.bursts import STOP, Ends, burst_until, burster, charged_in, unbegun
 from tests.campaign.damage import Damage
+from tests.campaign.dead_store import ALLOWED_S, DeadStore, kept_waiting
 from tests.campaign.full_disk import no_file_grows, statements_refused
+from tests.campaign.hostile_jobs import ENDS_WORKERS, HostileJobs
+from tests.campaign.long_faults import LongFaults
 from tests.campaign.operator import operator
 from tests.campaign.place import Place
 from tests.campaign.plan import OFFSETS_S, Fault, faults
@@ -36,7 +39,8 @@ from tests.outbox.receiver import Receiver
 
 GOES_ON_S = 3 * SWEEP_S + 1.0
 """Lost jobs are looked for at every third sweep."""
-RECOVERY_S = LEASE_S + GOES_ON_S
+RECOVERY_S = 1.5 * LEASE_S + GOES_ON_S
+"""After another fault a recovery waits for half of a lease until living workers have renewed theirs."""
 SLOTS = 8
 """Of each worker."""
 START_S = 60.0
@@ -48,12 +52,8 @@ WATCH_S = 0.4
 """Between two looks at the database. Each is a new connection, which on Postgres costs more than its question."""
 WORKS_WITHIN_S = 10.0
 LASTS_US = 400_000
-_ON_ROWS = "SELECT CAST(id AS text) AS id, claim_version, worker_id, started_at FROM inbox_jobs WHERE state = 'running'"
-_ON_RECEIPTS = (
-    "SELECT CAST(j.id AS text), 1, c.worker_id, c.claimed_at FROM euterpe_claims AS c JOIN inbox_jobs AS j"
-    " ON c.ranges @> j.seq WHERE j.chunk IS NOT NULL AND j.state = 'scheduled'"
-)
-"""On Postgres a claim of plain jobs is not on their rows at once (ADR 017)."""
+_RUNNING = "SELECT CAST(id AS text), claim_version FROM inbox_jobs WHERE state = 'running'"
+"""The claims that hold jobs now; a condition may follow."""
 
 
 @dataclass
@@ -92,7 +92,10 @@ class Campaign:
 
     async def run(self) -> list[Verdict]:
         self.waits = Waits(GOES_ON_S + self.settings.slack_s)
+        self.long_faults = LongFaults(self.place, self.settings.slack_s)
         self._make_fleet()
+        self.hostile = HostileJobs(self.place.url)
+        self.dead_store = DeadStore(self.place.url, self._transport, self.folder / "dead_store")
         for role in self.roles:
             role.start()
         await until(self._api_answers, START_S)
@@ -124,16 +127,24 @@ class Campaign:
         uncalled_for = list(unbegun(charged, self.begun, SLOTS, ends))
         return [
             *verdicts(self.place.url, self.crew, self.receiver.got, self.recoveries, self.snapshots, self.over_limit),
+            *self.hostile.verdicts(others_ended=bool(self.done.keys() & ENDS_WORKERS)),
             Verdict("an attempt that never began is not charged", len(charged), uncalled_for),
             Verdict("no connection is left in a transaction, and all drains", 1, broken),
+            Verdict(
+                "a requester beside one whose store is dead does not wait for it",
+                len(self.dead_store.took_s),
+                kept_waiting(self.dead_store.took_s, ALLOWED_S + self.settings.slack_s),
+            ),
             Verdict("nothing waits without a cause once the faults are over", self.waits.looks, self.waits.too_long),
             Verdict("no process ends by itself, and each obeys SIGTERM", len(self.roles), deaths),
+            *self.long_faults.verdicts(),
         ]
 
     def _make_fleet(self) -> None:
         url, through = self.place.url, self.place.proxied_url
         self.begun = self.folder / "begun"
         self.place.environ["CAMPAIGN_BEGUN"] = str(self.begun)
+        self.place.environ["CAMPAIGN_DEAD_STORE"] = str(self.folder / "dead_store")
         self.place.environ["EGRESS_ALLOW_HOSTS"] = f"127.0.0.1:{self.receiver.port}"
         keys = [sys.executable, "-m", "euterpe.cli", "--engine", url, "keys", "create"]
         made = subprocess.run(
@@ -223,8 +234,20 @@ class Campaign:
                 worker.clock_offset_s = OFFSETS_S[int(fault.choice * 100) % len(OFFSETS_S)]
                 await self._kill_and_time(worker)
                 worker.clock_offset_s = 0.0  # its next life is right again
+            case "dead_store":
+                await until(self._fleet_is_up, START_S)
+                await self.dead_store.last()
             case "disk_full":
                 await self._fill_disk(fault.lasts_s)
+            case "killer_job":
+                await self.hostile.kill(self.burster, self._look_after_roles)
+            case "block_loop":
+                await self.hostile.block(self.burster, self._look_after_roles)
+            case "outage_past_the_lease":
+                await self._until_it_works(worker)
+                await self.long_faults.outage_past_the_lease(await self._held_by_the_living())
+            case "prune_under_traffic":
+                await self.long_faults.prune_under_traffic()
             case "kill_redis" | "flush_redis" | "forge_messages":
                 assert self.place.redis is not None
                 await RedisDamage(self.place.redis, self.place.url).do(fault)
@@ -242,6 +265,10 @@ class Campaign:
                 submitters[index] = self._submitter(index, said)
             case _:
                 await damage.do(fault)
+
+    def _look_after_roles(self) -> None:
+        for role in self.roles:
+            role.look()
 
     async def _kill_api(self, lasts_s: float) -> None:
         killed_at = time.monotonic()
@@ -266,7 +293,7 @@ class Campaign:
             worker.freeze(whole=whole)
 
         async def runs_elsewhere() -> bool:
-            now = await self._look(self._running)
+            now = await self._look(_RUNNING)
             return not held or any(job_id in held and version > held[job_id] for job_id, version in now)
 
         self._note(f"{worker.worker_name} is frozen with {len(held)} jobs")
@@ -284,17 +311,15 @@ class Campaign:
         self.earlier.setdefault(index, []).append(submitters[index])
         return self.earlier[index]
 
-    @property
-    def _running(self) -> str:
-        """The claims that hold jobs now; a condition may follow."""
-        claims = f"{_ON_ROWS} UNION ALL {_ON_RECEIPTS}" if self.place.engine == "postgres" else _ON_ROWS
-        return f"SELECT id, claim_version FROM ({claims}) AS running WHERE TRUE"
-
     def _held_by(self, worker: Role) -> list[tuple[Any, ...]]:
         return rows(
             self.place.url,
-            f"{self._running} AND worker_id LIKE '{worker.worker_name}:%'",
+            f"{_RUNNING} AND worker_id LIKE '{worker.worker_name}:%'",
         )
+
+    async def _held_by_the_living(self) -> list[tuple[str, int]]:
+        alive = [w for w in self.workers if w.worker_name not in w.frozen | w.killed | self.cut_off]
+        return [claim for worker in alive for claim in await asyncio.to_thread(self._held_by, worker)]
 
     async def _look(self, query: str) -> list[tuple[Any, ...]]:
         await asyncio.sleep(LOOK_S)
@@ -304,7 +329,7 @@ class Campaign:
         """The claims of this worker that have run for a while."""
         since_us = time.time_ns() // 1000 - LASTS_US
         named = f"worker_id LIKE '{worker.worker_name}:%'"
-        return dict(await self._look(f"{self._running} AND {named} AND started_at < {since_us}"))
+        return dict(await self._look(f"{_RUNNING} AND {named} AND started_at < {since_us}"))
 
     async def _until_it_works(self, worker: Role) -> dict[str, int]:
         """A worker without a job that lasts is a poor victim."""
@@ -327,7 +352,7 @@ class Campaign:
         worker.start()
 
         async def given_back() -> bool:
-            return not set(held) & set(await self._look(self._running))
+            return not set(held) & set(await self._look(_RUNNING))
 
         if held:
             with suppress(TimeoutError):  # then it is told as late

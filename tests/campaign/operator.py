@@ -10,6 +10,7 @@ import euterpe
 from euterpe.model.errors import EuterpeError
 from euterpe.model.state import State
 from tests.campaign.parts import opened
+from tests.campaign.plan import ATTIC
 from tests.faults.crew import Line
 
 PAUSE_S: Final = 0.3
@@ -90,4 +91,5 @@ async def _resume(queue: euterpe.Queue) -> None:
 
 async def _any(queue: euterpe.Queue, rng: random.Random, state: State | None = None) -> Any:
     page = await queue.search(limit=50, state=state)
-    return rng.choice(page.jobs) if page.jobs else None
+    jobs = [job for job in page.jobs if job.queue != ATTIC]
+    return rng.choice(jobs) if jobs else None

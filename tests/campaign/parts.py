@@ -75,7 +75,7 @@ async def insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[st
 async def submit_lot(
     queue: euterpe.Queue, count: int, payload: dict[str, Any], options: dict[str, Any]
 ) -> Sequence[str]:
-    """Once, acknowledged or not: jobs with a key do not wait in chunks."""
+    """Once, acknowledged or not: they have no key by which to ask again."""
     try:
         return [job.id for job in await queue.submit_many([("work", payload)] * count, **options)]
     except EuterpeError:

@@ -12,7 +12,8 @@ Engine = Literal["sqlite", "postgres", "redis"]
 ANYWHERE: Final = (
     "kill_worker", "kill_worker", "kill_in_a_burst", "stop_in_a_burst", "kill_keeper", "freeze_worker",
     "kill_submitter", "kill_dispatcher", "kill_api", "receiver_refuses", "receiver_hangs", "receiver_redirects",
-    "hold_lock", "operator_transaction", "disk_full",
+    "hold_lock", "operator_transaction", "disk_full", "killer_job", "block_loop", "outage_past_the_lease",
+    "prune_under_traffic", "dead_store",
 )  # fmt: skip
 ON_POSTGRES: Final = (
     "terminate_backends",
@@ -36,6 +37,10 @@ OFFSETS_S: Final = (-26 * 3600.0, -600.0, 600.0, 7 * 3600.0)
 """How wrong a clock can be."""
 TENANTS: Final = ("ada", "bob")
 LIMIT: Final = 2
+KILLED_BY_A_JOB: Final = 7
+"""The exit code of a worker that a job takes down."""
+ATTIC: Final = "attic"
+"""A queue that no worker serves, for jobs that only wait to be removed."""
 LOT_EACH: Final = 10
 """After so many lone jobs a submitter has a lot of plain ones to submit at once."""
 
@@ -93,7 +98,7 @@ def submission(seed: int, number: int, callback_url: str) -> dict[str, Any]:
 
 
 def lot(seed: int, number: int) -> dict[str, Any] | None:
-    """Plain jobs that one submit stores, all alike: on Postgres they wait in chunks (ADR 017)."""
+    """Plain jobs that one submit stores, all alike: on Postgres they stand in long runs of the line."""
     rng = random.Random(f"lot {seed} {number}")
     if rng.randrange(LOT_EACH):
         return None

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
+from tests.campaign.plan import KILLED_BY_A_JOB
+
 ROOT: Final = Path(__file__).parents[2]
 SKEWED: Final = Path(__file__).with_name("skewed")
 LEASE_S: Final = 5.0
@@ -22,6 +24,7 @@ SETTINGS: Final = {
     "WORKER_SWEEP_INTERVAL": f"{SWEEP_S * 1000:.0f}ms",
     "WORKER_POLL_INTERVAL": "200ms",
     "WORKER_GRACE": "5s",
+    "CIRCUIT_BREAKER_COOLDOWN_PERIOD": "2s",
     "OUTBOX_POLL_MIN": "100ms",
     "OUTBOX_POLL_MAX": "300ms",
     "OUTBOX_MAX_ATTEMPTS": "100",
@@ -125,7 +128,10 @@ class Role:
     def look(self) -> None:
         """Note a death that nobody asked for, and fill the place."""
         if self.process is not None and self.process.poll() is not None:
-            self.deaths.append(f"{self.worker_name} ended by itself with {self.process.returncode}")
+            if self.process.returncode == KILLED_BY_A_JOB:
+                self.killed.add(self.worker_name)
+            else:
+                self.deaths.append(f"{self.worker_name} ended by itself with {self.process.returncode}")
             self.start()
 
     def stop(self) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign.dead_store import kept_waiting
 from tests.campaign.plan import EVERY_KIND, Engine, faults, lot, submission
 from tests.campaign.processes import ROOT, Role
 from tests.campaign.verdicts import Verdict, late
 
 SHORT = {
-    "sqlite": "--faults freeze_worker,forge_messages,kill_redis,disk_full",
+    "sqlite": "--faults freeze_worker,forge_messages,kill_redis,disk_full,dead_store",
     "postgres": "--transport none --faults skew_clock,kill_in_a_burst,operator_transaction,disk_full"
     ",terminate_backends",
 }
@@ -30,8 +31,8 @@ def test_a_short_campaign_keeps_every_promise(engine: Engine) -> None:
     command = [sys.executable, "-m", "tests.campaign", *settings.split()]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
-    assert ended.stdout.count("\nok ") == 16
-    assert ended.stdout.endswith("KEPT: all 16 promises\n")
+    assert ended.stdout.count("\nok ") == 21
+    assert ended.stdout.endswith("KEPT: all 21 promises\n")
 
 
 @pytest.mark.timeout(330)
@@ -75,3 +76,7 @@ def test_a_worker_can_have_a_clock_of_its_own(tmp_path: Path) -> None:
 def test_a_broken_promise_is_told_in_one_line() -> None:
     verdict = Verdict("soon", 2, list(late([(1.0, 2.0), (3.0, 2.0)])))
     assert str(verdict) == "BROKEN soon (2 looked at): it took 3.0 s of 2.0 s"
+
+
+def test_a_healthy_job_that_waited_for_a_dead_store_is_told() -> None:
+    assert kept_waiting([0.1, 15.5], 15.0) == ["a healthy job took 15.5 s of 15.0 s"]

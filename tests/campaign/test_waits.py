@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import euterpe
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.queue.queue import core_of
 from tests.campaign.waits import Waits, waiting
 from tests.faults.recorder import run
 
@@ -29,7 +31,6 @@ RUNNING = "state = 'running', started_at = 1, worker_id = 'w', claim_version = 1
         (f"{RUNNING}, lease_expires_at = {MUCH_LATER}", None),
         ("state = 'delayed', run_at = 1", "job ID is due"),
         (f"state = 'delayed', run_at = {MUCH_LATER}", None),
-        ("parked = TRUE", "the key ada has parked jobs and a free slot"),
         ("state = 'pending', pending_dependencies = 1", "job ID waits for dependencies that have ended"),
         ("state = 'completed', completed_at = 1", None),
     ],
@@ -43,15 +44,30 @@ async def test_what_could_go_on_is_seen(url: str, change: str, seen: str | None)
     assert found == ([] if seen is None else [seen.replace("ID", job.id)])
 
 
+LOST_PLACE = {
+    "sqlite": "DELETE FROM euterpe_key_fronts",
+    "postgres": """WITH gone AS (DELETE FROM euterpe_line RETURNING *)
+        INSERT INTO euterpe_key_line (key, queue, type, priority, seq, since, expires_at, most, can_wait, tells)
+        SELECT key, queue, type, priority, seq, since, expires_at, 1, can_wait, tells FROM gone""",
+}
+
+
+async def test_a_job_that_nobody_gives_the_free_place_of_its_key_is_seen(url: str) -> None:
+    queue = euterpe.Queue(url)
+    async with queue:
+        await queue.submit("work", {}, concurrency_key="ada", concurrency_limit=1)
+        run(url, LOST_PLACE["sqlite" if url.startswith("sqlite") else "postgres"])
+        assert [said for said, _ in waiting(url, slots=1)] == ["the key ada has parked jobs and a free slot"]
+
+
 async def test_a_job_that_waits_for_a_slot_a_key_or_a_dependency_has_a_cause(url: str) -> None:
     queue = euterpe.Queue(url)
     async with queue:
         first = await queue.submit("work", {}, concurrency_key="ada", concurrency_limit=1)
-        parked = await queue.submit("work", {}, concurrency_key="ada", concurrency_limit=1)
+        await queue.submit("work", {}, concurrency_key="ada", concurrency_limit=1)
         await queue.submit("work", {}, depends_on=[first.id])
         await queue.submit("work", {})
-        run(url, f"UPDATE inbox_jobs SET {RUNNING}, lease_expires_at = {MUCH_LATER} WHERE id = '{first.id}'")
-        run(url, f"UPDATE inbox_jobs SET parked = TRUE WHERE id = '{parked.id}'")
+        await core_of(queue).store.claim(ClaimRequest(worker_id="w", limit=1))
         assert waiting(url, slots=1) == []
         assert [said for said, _ in waiting(url, slots=2)] == ["jobs are ready and slots are free"]
 

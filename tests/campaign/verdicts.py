@@ -56,7 +56,7 @@ def verdicts(
         verdict("no dependent early", len(past.edges), history.early_dependents(past)),
         verdict("no dependent stranded", len(past.edges), history.stranded_dependents(past)),
         verdict("limits held", snapshots, [*over_limit(url, past), *over]),
-        verdict("lost jobs run again within lease, sweep and a second", len(recoveries), late(recoveries)),
+        verdict("lost jobs run again within a lease and a half, sweep and a second", len(recoveries), late(recoveries)),
     ]
 
 

@@ -20,11 +20,12 @@ WHERE state IN ('delayed', 'retrying') AND run_at <= {now}
 UNION ALL
 SELECT 'the key ' || concurrency_key || ' has parked jobs and a free slot', CAST(sum(claim_version) AS bigint)
 FROM inbox_jobs WHERE concurrency_key IS NOT NULL GROUP BY requester_id, concurrency_key
-HAVING sum(CASE WHEN parked THEN 1 ELSE 0 END) > 0
-   AND sum(CASE WHEN state = 'running' THEN 1 ELSE 0 END) < min(concurrency_limit)
+HAVING sum(CASE WHEN {parked} THEN 1 ELSE 0 END) > 0
+   AND sum(CASE WHEN state = 'running' OR (state = 'scheduled' AND NOT ({parked})) THEN 1 ELSE 0 END)
+       < min(concurrency_limit)
 UNION ALL
 SELECT 'jobs are ready and slots are free', CAST(sum(claim_version) AS bigint) FROM inbox_jobs
-HAVING sum(CASE WHEN state = 'scheduled' AND NOT parked THEN 1 ELSE 0 END) > 0
+HAVING sum(CASE WHEN state = 'scheduled' AND NOT ({parked}) THEN 1 ELSE 0 END) > 0
    AND sum(CASE WHEN state = 'running' THEN 1 ELSE 0 END) < {slots}
 UNION ALL
 SELECT 'job ' || CAST(p.id AS text) || ' waits for dependencies that have ended', p.transitions FROM inbox_jobs p
@@ -43,12 +44,19 @@ UNION ALL
 SELECT 'the lease of event ' || CAST(id AS text) || ' is over', claim_version FROM job_outbox_events
 WHERE state = 'running' AND lease_expires_at < {now}
 """
+_PARKED: Final = {
+    "sqlite": "line <> '' AND state = 'scheduled' AND line NOT IN (SELECT name FROM euterpe_key_fronts)",
+    "postgres": "seq IN (SELECT seq FROM euterpe_key_line)",
+}
+"""A job that waits for a place of its concurrency key."""
 
 
 def waiting(url: str, slots: int) -> list[tuple[str, int]]:
     """What could go on and does not, each with a count that changes when it does. The database is on this machine: its
     clock is ours. There is one receiver: while deliveries to it hang, all other events wait for their slots."""
-    return [(said, int(count)) for said, count in rows(url, _WAITING.format(now=time.time_ns() // 1000, slots=slots))]
+    parked = _PARKED["sqlite" if url.startswith("sqlite") else "postgres"]
+    question = _WAITING.format(now=time.time_ns() // 1000, slots=slots, parked=parked)
+    return [(said, int(count)) for said, count in rows(url, question)]
 
 
 class Waits:

@@ -141,7 +141,7 @@ async def turn(store: SqlStore, n: int) -> Call:
     return store.exchange([Report(claim, Success())], request(n))
 
 
-# --- lots, which on Postgres wait in chunks and run under receipts (ADR 017) ----------------------------------------
+# --- lots, which on Postgres stand in one run of the line ---------------------------------------------------------
 
 
 def lot(n: int, **said: Any) -> list[Submission]:

@@ -33,7 +33,7 @@ def media(tmp_path: Path) -> Media:
         (out / name).write_text(name)
         outputs.append({"key": f"out/{name}", "sha256": hashlib.sha256(name.encode()).hexdigest()})
     store.issue()
-    store.refused, store.uploads_begun = ["GET", "PUT part 2"], 1
+    store.refused, store.uploads_begun = ["GET", "PUT part 2"], ["/demo/a", "/demo/b"]
     found = Media(tmp_path, store, ApiFacts("", "", ""), Receiver(), Receiver())
     found.webhooks.events = [
         event(type=f"transcode.{word}", sequence=number) for number, word in enumerate(("claimed", "succeeded"))
@@ -69,7 +69,7 @@ def _set(name: str, value: object) -> Callable[[Media], object]:
         (_set("credential_version", 2), "refused_credentials_were_refreshed"),
         (lambda media: media.updates.__setitem__(1, 412), "refused_credentials_were_refreshed"),
         (lambda media: setattr(media.refreshes, "refused", 1), "refused_credentials_were_refreshed"),
-        (lambda media: setattr(media.store, "uploads_begun", 2), "the_upload_went_on"),
+        (lambda media: setattr(media.store, "uploads_begun", ["/demo/a", "/demo/a"]), "the_upload_went_on"),
         (lambda media: media.store.refused.remove("PUT part 2"), "the_upload_went_on"),
         (lambda media: media.store.path_of("out/mp3").write_text("other"), "outputs_have_their_checksums"),
         (lambda media: (media.folder / "work" / "left").write_text(""), "nothing_is_left"),

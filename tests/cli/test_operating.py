@@ -62,7 +62,7 @@ def test_workers_that_are_alive_are_listed_and_a_job_that_none_of_them_knows_say
     job_id = shell.json("submit", "letter", "--queue", "mail")["job_id"]
     assert shell.ok("jobs", "why", job_id).startswith("No worker is alive: ")
     assert shell.json("workers", "list") == {"workers": []}
-    tripped = {"mail": TrippedBreaker(BreakerState.OPEN, 10_000_000)}
+    tripped = (TrippedBreaker("mail", "report", BreakerState.OPEN, 10_000_000, "ann", "store.example"),)
     facts = WorkerFacts(queues=("mail",), types=("report",), slots=4, running=1, host="h", breakers=tripped)
 
     async def register() -> None:
@@ -72,11 +72,18 @@ def test_workers_that_are_alive_are_listed_and_a_job_that_none_of_them_knows_say
     asyncio.run(register())
     (worker,) = shell.json("workers", "list")["workers"]
     assert (worker["worker_id"], worker["types"], worker["slots"]) == ("w:1", ["report"], 4)
-    assert worker["breakers"]["mail"]["state"] == "open"
+    (breaker,) = worker["breakers"]
+    assert [breaker[name] for name in ("queue", "type", "requester", "place", "state")] == [
+        "mail",
+        "report",
+        "ann",
+        "store.example",
+        "open",
+    ]
     header, line = shell.ok("workers", "list").splitlines()
     assert header.split() == ["WORKER", "BUSY", "QUEUES", "TYPES", "UP", "SEEN", "STATE"]
     assert line.split()[:4] == ["w:1", "1/4", "mail", "report"]
-    assert line.rstrip().endswith("breaker of mail open")
+    assert line.rstrip().endswith("breaker of report in queue mail of requester ann at store.example open")
     assert "none knows type 'letter'" in shell.ok("jobs", "why", job_id)
 
 

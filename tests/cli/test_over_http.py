@@ -92,6 +92,7 @@ outbox list --state scheduled --job {waiting} --requester local --limit 3 --curs
 outbox redeliver --all --requester local --yes --json
 kek status --json
 kek rewrap --json
+prune --yes --json
 """
 NEXT_STEP = re.compile(r"--engine or ENGINE_URL|name the database behind it|see: euterpe jobs why|no operation")
 ELSEWHERE = {

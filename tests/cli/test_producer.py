@@ -40,6 +40,8 @@ def test_a_folder_of_music_becomes_a_folder_of_encodes(bare_shell: Shell, start:
     folder = bare_shell.folder
     (folder / "media/in/album").mkdir(parents=True)
     make_tone(folder / "media/in/first.wav")
+    for beside in ("cover.jpg", "rip.log", "album/disc.cue"):
+        (folder / "media/in" / beside).write_text("no music")
     settings = {
         "TRANSCODE_LOCAL_ROOT": "media",
         "PRODUCER_SCAN_DIR": "media/in",
@@ -166,7 +168,7 @@ def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start:
     )
     system.until_said(GOOD_BYE)
     until_there(folder / "media/encodes/a.wav.mp3")
-    (folder / "media/sentinel.txt").touch()
+    (folder / "media/sentinel.wav").touch()
     assert len(until_listed(bare_shell, 3)) == 3
     assert sorted(path.name for path in (folder / "media/encodes").iterdir()) == ["a.wav.mp3"]
 

@@ -21,6 +21,7 @@ from tests.cli.commands import Background, Shell
 from tests.cli.conftest import Start
 from tests.cli.states import with_store
 from tests.cli.test_roles import GOOD_BYE, address_of
+from tests.faults.recorder import run
 from tests.observe.promtool import complaints_about
 from tests.observe.scraping import moved_counters, samples_of
 from tests.patience import looks
@@ -236,6 +237,10 @@ def test_a_whole_system_counts_and_tells_every_end(telling_shell: Shell, start: 
             f"queue_oldest_age_seconds{BY_QUEUE}": 0,
             f"circuit_breaker_state{BY_QUEUE}": 0,
             "outbox_pending": 0,
+            "outbox_retrying": 0,
+            "euterpe_housekeeping_overdue_seconds": 0,
+            'euterpe_housekeeping_removed_total{kind="jobs"}': 0,
+            "euterpe_jobs_adopted_total": 0,
         },
         client.base,
     )
@@ -300,6 +305,25 @@ def test_every_role_counts_and_tells_what_it_sweeps(telling_shell: Shell, start:
     base = f"http://127.0.0.1:{port}"
     until_counted({failed("timeout"): 1, f"jobs_dead_letter_total{BY_QUEUE}": 1}, base)
     assert told_of(process, job_id) == {("error", "dead_letter", "lifetime_exceeded")}
+
+
+def test_a_worker_counts_and_tells_a_job_that_was_in_no_line(
+    telling_shell: Shell, start: Start, fresh_postgres_url: str
+) -> None:
+    job = Submission(type="unknown.to.this.worker")
+    job_id = with_store(fresh_postgres_url, lambda backend: backend.store.submit(job)).job_id
+    run(fresh_postgres_url, "DELETE FROM euterpe_line")
+    port = str(free_port())
+    worker = start(
+        telling_shell,
+        "--role=worker",
+        *("--app", "telling:queue"),
+        ENGINE_URL=fresh_postgres_url,
+        OBSERVABILITY_METRICS_PORT=port,
+    )
+    worker.until_said("a job that is ready was in no line")
+    assert any("was in no line" in line and job_id in line for line in (*worker.out, *worker.err))
+    until_counted({"euterpe_jobs_adopted_total": 1}, f"http://127.0.0.1:{port}")
 
 
 def test_a_control_plane_counts_what_workers_over_http_report(telling_shell: Shell, start: Start) -> None:

@@ -53,8 +53,19 @@ def test_a_file_that_is_no_media_fails_alone_and_an_unknown_preset_at_once(bare_
     assert "no preset 'mp3_9'" in bare_shell.refused("transcode", "good.wav", "--preset", "mp3_9", code=2)
 
 
+def test_a_command_that_fails_leaves_the_users_old_file(bare_shell: Shell) -> None:
+    make_tone(bare_shell.folder / "one.wav")
+    (bare_shell.folder / "music/one.flac").mkdir(parents=True)
+    old = bare_shell.folder / "music/one.mp3"
+    old.write_bytes(b"the only copy")
+    arguments = ("transcode", "one.wav", "--preset", "mp3_128", "--preset", "flac", "--out", "music")
+    said = bare_shell.refused(*arguments, code=1)
+    assert "one.flac: a folder has this name" in said
+    assert old.read_bytes() == b"the only copy"
+
+
 def test_the_transcode_that_a_start_prints_works_as_pasted(bare_shell: Shell, start: Start) -> None:
-    system = start(bare_shell, "--role=all")
+    system = start(bare_shell, "--role=all", TRANSCODE_LOCAL_ROOT="objects")
     system.until_said(GOOD_BYE)
     text = "".join(system.out)
     commands = text[text.index("Transcode a sound") :].split("\n\n")[1:3]
@@ -65,7 +76,7 @@ def test_the_transcode_that_a_start_prints_works_as_pasted(bare_shell: Shell, st
         if (document := json.loads(pasted(status, bare_shell)))["terminal"]:
             break
     assert document["status"] == "succeeded", document
-    root = bare_shell.folder / ".euterpe" / "objects"
+    root = bare_shell.folder / "objects"
     assert [(root / output["key"]).is_file() for output in document["outputs"]] == [True, True]
 
 

@@ -110,6 +110,7 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "worker.grace": _duration("worker.grace"),
     "worker.poll_interval": _duration("worker.poll_interval", (0,)),
     "worker.sweep_interval": _duration("worker.sweep_interval", (0,)),
+    "worker.requester_share": Sample(0.25, "0.25", "worker.requester_share", 0.25, (0, 1.5, "half", True)),
     "worker.log_lines": Sample(20, "20", "worker.log_lines", 20, (*_NOT_A_COUNT, 1001)),
     "producer.scan_interval": _duration("producer.scan_interval", (0,)),
     "producer.settle": _duration("producer.settle"),
@@ -151,11 +152,13 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "outbox.batch": Sample(25, "25", "outbox.batch", 25, (*_NOT_A_COUNT, 0, 26)),
     "outbox.concurrency": Sample(50, "50", "outbox.concurrency", 50, (*_NOT_A_COUNT, 0)),
     "outbox.max_attempts": Sample(3, "3", "outbox.max_attempts", 3, (*_NOT_A_COUNT, 0)),
-    "transcode.local_root": Sample("/srv/o", "/srv/o", "transcode.local_root", "/srv/o", _NOT_A_NAME),
+    "transcode.local_root": Sample("/srv/o", "/srv/o", "transcode.local_root", "/srv/o", (7, [], True)),
     "transcode.enabled": Sample(True, "true", "transcode.enabled", True, _NOT_A_FLAG),
     "transcode.work_dir": Sample("/srv/w", "/srv/w", "transcode.work_dir", "/srv/w", _NOT_A_NAME),
     "transcode.queue": Sample("media", "media", "transcode.queue", "media", _NOT_A_NAME),
     "transcode.concurrency": Sample(2, "2", "transcode.concurrency", 2, (*_NOT_A_COUNT, 1_001)),
+    "transcode.max_job_bytes": Sample("3GB", "3GB", "transcode.max_job_bytes", 3 * 10**9, (0, "huge", True)),
+    "transcode.min_free_bytes": Sample("0B", "0B", "transcode.min_free_bytes", 0, (-1, "huge", True)),
     "transcode.max_output_bytes": Sample("2GB", "2GB", "transcode.max_output_bytes", 2 * 10**9, (0, "huge", True)),
     "transcode.max_duration": Sample("1h", "1h", "transcode.max_duration_us", 3600 * SECOND, (*_NOT_A_DURATION, 0)),
     "transcode.refresh_attempts": Sample(3, "3", "transcode.refresh_attempts", 3, (*_NOT_A_COUNT, 0)),
@@ -171,7 +174,7 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "retention.cancelled": Sample("1d", "1d", "retention.cancelled_us", DAY, _NOT_A_DURATION),
     "retention.events": Sample("1d", "1d", "retention.events_us", DAY, _NOT_A_DURATION),
     "retention.tombstones": Sample("1d", "1d", "retention.tombstones_us", DAY, _NOT_A_DURATION),
-    "retention.idempotency": Sample("2d", "2d", "retention.idempotency_us", 2 * DAY, (*_NOT_A_DURATION, "59m")),
+    "retention.idempotency": Sample("2d", "2d", "retention.idempotency_us", 2 * DAY, (*_NOT_A_DURATION, "999ms")),
 }
 
 EVERY_KEY = {**OF_THE_DOCUMENT, **OF_THE_HOUSE}

@@ -93,6 +93,12 @@ def test_a_role_and_a_worker_in_the_hand_have_the_same_defaults() -> None:
     assert [structs.replace(settings, worker_id="w") for settings in (of_a_role, in_the_hand)] == [by_default] * 2
 
 
+def test_the_share_of_a_requester_reaches_the_worker_of_a_role() -> None:
+    config = load(None, {"WORKER_REQUESTER_SHARE": "0.25"}).config
+    tuning = tuning_of(config)
+    assert settings_of(tuning.concurrency, options_of(config, tuning)).requester_share == 0.25
+
+
 def test_a_bad_value_in_the_file_stops_every_role(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("api: {port: x}\n")

@@ -6,6 +6,7 @@ from typing import Any
 
 from euterpe.model.claims.exchange import ClaimRequest, Report, SettleResult
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.claims.worker_reports import ShownLease, TokenReport
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
@@ -77,6 +78,17 @@ async def release(store: Store, claim: Claim) -> SettleResult:
 async def stop(store: Store, claim: Claim) -> SettleResult:
     """The handler ends because it was asked to."""
     return await end(store, claim, Cancelled())
+
+
+def shown(claim: Claim) -> ShownLease:
+    """As its worker names it over HTTP."""
+    return ShownLease(claim.job.id, claim.job.claim_version, claim.job.worker_id or "", claim.lease.token or "")
+
+
+def told(claim: Claim, outcome: Outcome, outcome_hash: bytes = b"said") -> TokenReport:
+    """As its worker reports it over HTTP."""
+    lease = shown(claim)
+    return TokenReport(lease.job_id, lease.claim_version, lease.worker_id, lease.token, outcome, outcome_hash)
 
 
 async def state_of(store: Store, job_id: str) -> State:

@@ -14,8 +14,9 @@ from euterpe.stores.remote.store import HttpStore
 from euterpe.stores.sql.store import SqlStore
 from tests import migrated
 from tests.conformance.clock import FrozenClock
-from tests.conformance.engines import ENGINES, Opened, Place, Tables
-from tests.conformance.needs import RUNNING_LISTS, TABLES, needed_by
+from tests.conformance.engines import ENGINES, Opened, Place, PostgresTables, Tables
+from tests.conformance.needs import TABLES, needed_by
+from tests.line.at_rest import LISTS_LIE
 from tests.migrated import SpareSchemas, session_of
 
 ELSEWHERE: Final = frozenset(
@@ -52,19 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def capabilities_of(item: pytest.Item) -> frozenset[Capability | str]:
     """What the engine of this test can do; one with tables shows them."""
     if "http over" in item.name:
-        within_reach = {TABLES, Capability.OUTBOX}  # of the control plane
-        return HttpStore.capabilities | within_reach | (set() if "chunks" in item.name else {RUNNING_LISTS})
+        return HttpStore.capabilities | {TABLES, Capability.OUTBOX}  # within reach of the control plane
     if "[redis lists" in item.name or "-redis lists" in item.name:
-        return RedisListStore.capabilities | {RUNNING_LISTS}
-    if "postgres chunks" in item.name:
-        return EVERYTHING | {TABLES}
-    return EVERYTHING | {TABLES, RUNNING_LISTS}
+        return RedisListStore.capabilities
+    return EVERYTHING | {TABLES}
 
 
 def proves_nothing_more(item: pytest.Item) -> bool:
-    """Of a control plane on Postgres with chunks the claims of workers are at issue, and what others do to a job that
-    one of them holds. All else is asked of `postgres chunks`, and of a control plane by `http over sqlite`."""
-    return "http over postgres chunks" in item.name and item.path.stem in ELSEWHERE
+    """Of a control plane on Postgres the claims of workers are at issue, and what others do to a job that one of them
+    holds. All else is asked of `postgres`, and of a control plane by `http over sqlite`."""
+    return "http over postgres" in item.name and item.path.stem in ELSEWHERE
 
 
 @pytest.fixture(scope="session")
@@ -101,8 +99,11 @@ def place(engine_name: str, sqlite_template: Path, tmp_path: Path, request: pyte
 
 @pytest.fixture
 async def subject(engine_name: str, place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    """Whatever a test did to its jobs: on Postgres lists by state tell the truth afterwards."""
     async with ENGINES[engine_name](place, clock) as opened:
         yield opened
+        if isinstance(opened.tables, PostgresTables):
+            assert await opened.tables.run(LISTS_LIE) == [], "a list by state lies"
 
 
 @pytest.fixture

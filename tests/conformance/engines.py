@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +17,13 @@ from random import Random
 from typing import Any, Protocol, cast
 
 import asyncpg
-import pytest
 
-from euterpe.model.submitting.batch import Draft, Unit
 from euterpe.stores.redis_lists.store import RedisListStore
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.postgres.engine import PostgresEngine
-from euterpe.stores.sql.program import One, one
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
-from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.submitting import submit, uniform_batch
 from tests.conformance.clock import FrozenClock
 from tests.conformance.over_http import served
 from tests.migrated import empty_schema
@@ -46,8 +41,8 @@ class Tables(Protocol):
 
 async def row_counts(tables: Tables) -> dict[str, int]:
     """How many rows every table has, and the view of attempts: equal before and after means that nothing was stored.
-    Whether a job waits or runs on its row, in a chunk or under a receipt is no difference."""
-    beside = {"euterpe_migrations", "euterpe_ready", "euterpe_claims"}
+    `euterpe_running` is an index, and keeps a claim until the next turn deletes it."""
+    beside = {"euterpe_migrations", "euterpe_running"}
     names = [*(name for name in await tables.names() if name not in beside), "job_attempts"]
     union = " UNION ALL ".join(f"SELECT '{name}', COUNT(*) FROM {name}" for name in names)
     return dict(sorted((row[0], row[1]) for row in await tables.run(union)))
@@ -151,27 +146,6 @@ async def open_postgres(place: Place, clock: FrozenClock) -> AsyncIterator[Opene
 
 
 @asynccontextmanager
-async def open_postgres_with_chunks(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
-    """Every plain job waits in a chunk, and every claim of one is on a receipt (ADR 017), lone submits included."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(uniform_batch, "CHUNKED_FROM", 1)
-        patched.setattr(submit, "uniform_statement", _chunked_statement)
-        async with open_postgres(place, clock) as behind:
-            yield behind
-
-
-def _chunked_statement(
-    units: Sequence[Unit], drafts: Sequence[Draft], family: Family, channel: str | None = None
-) -> One | None:
-    statement = uniform_batch.uniform_statement(units, drafts, family, channel)
-    if statement is None or statement.name != "insert_one":
-        return statement
-    said = {name: value for name, value in statement.params.items() if name not in {"id", "payload", "channel"}}
-    lone = {"id": [statement.params["id"]], "payload": [statement.params["payload"]]}
-    return one("insert_uniform", **lone, **said, chunked=uniform_batch.is_chunked(drafts[0].submission, 1))
-
-
-@asynccontextmanager
 async def open_libsql(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
     from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 
@@ -182,30 +156,20 @@ async def open_libsql(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]
         yield Opened(store, SqliteTables(engine), lambda: opened(LibsqlEngine(f"libsql:///{path}", clock)))
 
 
-@asynccontextmanager
-async def open_http(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
-    """A control plane on SQLite. Another process has a control plane of its own on the same data."""
+def over_http(open_behind: Opener) -> Opener:
+    """A control plane on such a store. Another process has a control plane of its own on the same data."""
 
     @asynccontextmanager
-    async def another() -> AsyncIterator[SqlStore]:
-        async with behind.another() as store, served(store) as client:
-            yield client
+    async def open_http(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+        @asynccontextmanager
+        async def another() -> AsyncIterator[SqlStore]:
+            async with behind.another() as store, served(store) as client:
+                yield client
 
-    async with open_sqlite(place, clock) as behind, served(behind.store) as client:
-        yield Opened(client, behind.tables, another)
+        async with open_behind(place, clock) as behind, served(behind.store) as client:
+            yield Opened(client, behind.tables, another)
 
-
-@asynccontextmanager
-async def open_http_with_chunks(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
-    """A control plane on Postgres with every plain job in a chunk: HTTP workers claim by receipts (ADR 017)."""
-
-    @asynccontextmanager
-    async def another() -> AsyncIterator[SqlStore]:
-        async with behind.another() as store, served(store) as client:
-            yield client
-
-    async with open_postgres_with_chunks(place, clock) as behind, served(behind.store) as client:
-        yield Opened(client, behind.tables, another)
+    return open_http
 
 
 class NoTables:
@@ -236,9 +200,8 @@ async def open_redis_lists(place: Place, clock: FrozenClock) -> AsyncIterator[Op
 ENGINES: dict[str, Opener] = {
     "sqlite": open_sqlite,
     "postgres": open_postgres,
-    "postgres chunks": open_postgres_with_chunks,
-    "http over sqlite": open_http,
-    "http over postgres chunks": open_http_with_chunks,
+    "http over sqlite": over_http(open_sqlite),
+    "http over postgres": over_http(open_postgres),
     "redis lists": open_redis_lists,
 }
 

@@ -14,8 +14,6 @@ def needs(*capabilities: Capability | str) -> pytest.MarkDecorator:
 
 TABLES = "tables"
 """Not a promise of the port: the test looks at rows behind it."""
-RUNNING_LISTS = "lists of running jobs"
-"""A claim shows in them at once. One that is on a receipt (ADR 017) shows there when it has lasted for a moment."""
 
 
 def needed_by(item: pytest.Item) -> set[Capability | str]:

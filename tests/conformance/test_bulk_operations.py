@@ -24,7 +24,7 @@ from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, fail, job, state_of, states_of, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
-from tests.conformance.needs import needs
+from tests.conformance.needs import TABLES, needs
 
 pytestmark = needs(Capability.BULK)
 
@@ -358,3 +358,17 @@ async def test_an_operation_whose_query_cannot_be_read_ends_and_stops_no_other(
     monkeypatch.setattr("euterpe.model.reading.job_query.QUERY_LIMIT", 20)
     with pytest.raises(InvalidInput):
         await order(store, Action.RETRY, "created:<1h", search=Search(created_after=1, created_before=2))
+
+
+@needs(TABLES)
+async def test_an_operation_that_cannot_be_read_ends_alone(store: SqlStore, tables: Tables) -> None:
+    jobs = [await submit(store, "report") for _ in range(4)]
+    bad = await order(store, Action.CANCEL, "type:report")
+    good = await order(store, Action.CANCEL, "type:report")
+    await tables.run(f"UPDATE euterpe_operations SET skipped = 'nonsense' WHERE id = '{bad.id}'")
+    assert (await finished(store, good)).state is OperationState.COMPLETED
+    assert set(await states_of(store, *jobs)) == {State.CANCELLED}
+    ended = await store.operations.get(bad.id)
+    assert ended.state is OperationState.CANCELLED
+    assert "order it again" in (ended.error or "")
+    assert {operation.id for operation in await store.operations.list()} == {bad.id, good.id}

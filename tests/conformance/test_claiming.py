@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from typing import Any
 
@@ -16,7 +15,7 @@ from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, MINUTE, SECOND, complete, fail, job, release, submit, take, take_one, taken
 from tests.conformance.clock import FrozenClock
-from tests.conformance.engines import Opened, Tables
+from tests.conformance.engines import Opened
 from tests.conformance.needs import TABLES, needs
 
 
@@ -69,6 +68,19 @@ async def test_a_claim_sets_every_field_of_the_contract(store: SqlStore, clock: 
     assert (claim.lease.job_id, claim.lease.claim_version) == (job_id, 1)
     assert claim.lease.expires_at == stored.lease_expires_at
     assert claim.lease.attempt_id == stored.attempt_id == f"{job_id}:1"
+
+
+async def test_a_claim_of_jobs_of_a_batch_sets_every_field_of_the_contract(store: SqlStore, clock: FrozenClock) -> None:
+    """Also where a batch is stored and claimed together."""
+    submitted = await store.submit_many([job("t") for _ in range(3)])
+    claimed_at = clock.advance(seconds=5)
+    claims = await store.claim(ClaimRequest(worker_id="pod-1:abc", limit=3, lease_ttl_us=60 * SECOND))
+    assert [claim.job.id for claim in claims] == [each.job_id for each in submitted]
+    for claim in claims:
+        stored = await store.get(claim.job.id)
+        assert (stored.worker_id, stored.state, stored.stage) == ("pod-1:abc", State.RUNNING, "claimed")
+        assert (stored.lease_expires_at, stored.heartbeat_at) == (claimed_at + 60 * SECOND, claimed_at)
+        assert (stored.claim_version, stored.attempt_count, claim.lease.claim_version) == (1, 1, 1)
 
 
 SAID: dict[str, dict[str, Any]] = {
@@ -224,34 +236,6 @@ async def test_a_job_past_its_lifetime_is_not_claimed(store: SqlStore, clock: Fr
     await submit(store, lifetime_us=MINUTE)
     clock.advance(us=MINUTE)
     assert await take(store) == []
-
-
-@needs(Capability.CONTROL_PLANE)
-async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes(
-    store: SqlStore, tables: Tables
-) -> None:
-    await store.submit_many([job() for _ in range(3)])
-    plain = await take_one(store)
-    assert plain.lease.token is None
-    sealed = await store.control_plane.claim_for(ClaimRequest(worker_id="w1", limit=10), ["w1"] * 10)
-    tokens = [claim.lease.token for claim in sealed]
-    assert all(token is not None and len(token) >= 43 for token in tokens)
-    assert len(set(tokens)) == 2
-    stored = {str(row[0]): row[1] for row in await tables.run("SELECT id, lease_token_hash FROM inbox_jobs")}
-    assert stored[plain.job.id] is None
-    for claim in sealed:
-        assert claim.lease.token is not None
-        assert bytes(stored[claim.job.id]) == hashlib.sha256(claim.lease.token.encode()).digest()
-
-
-@needs(Capability.CONTROL_PLANE)
-async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore, tables: Tables) -> None:
-    await submit(store)
-    [sealed] = await store.control_plane.claim_for(ClaimRequest(worker_id="w1", limit=1), ["w1"])
-    await release(store, sealed)
-    await take_one(store)
-    [(token_hash,)] = await tables.run("SELECT lease_token_hash FROM inbox_jobs")
-    assert token_hash is None
 
 
 @needs(Capability.LARGE_BATCHES)

@@ -1,5 +1,5 @@
-"""How long a key is remembered: as the submission, its job type or the configuration says, and never less than its
-job's life and a day. A submit that meets the key and the sweep that removes it agree about it to the microsecond."""
+"""How long a key is remembered: as the submission, its job type or the configuration says, counted from the end of its
+job. A submit that meets the key and the sweep that removes it agree about it to the microsecond."""
 
 from __future__ import annotations
 
@@ -96,13 +96,21 @@ async def test_a_queues_own_window_is_for_all_that_name_none(store: SqlStore, cl
     await lasts(store, clock, submitter_of(queue).make_submission("work", idempotency_key="k"), 30 * HOUR)
 
 
-async def test_no_window_is_shorter_than_a_day_after_the_end(store: SqlStore, clock: FrozenClock, lasts: Any) -> None:
+@pytest.mark.parametrize("window_us", [1, 2 * HOUR])
+async def test_a_window_under_a_day_is_honoured(
+    store: SqlStore, clock: FrozenClock, lasts: Any, window_us: int
+) -> None:
+    configure(store, 3 * HOUR)
+    await lasts(store, clock, job(idempotency_key="k", idempotency_window_us=window_us), window_us)
+
+
+async def test_a_configured_window_under_a_day_is_honoured(store: SqlStore, clock: FrozenClock, lasts: Any) -> None:
     configure(store, HOUR)
-    await lasts(store, clock, job(idempotency_key="k", idempotency_window_us=2 * HOUR), DAY)
+    await lasts(store, clock, job(idempotency_key="k"), HOUR)
 
 
 @pytest.mark.parametrize("window_us", [2 * HOUR, 2 * DAY, None])
-async def test_a_key_is_never_free_while_its_job_lives(
+async def test_the_window_counts_from_the_end_and_a_key_is_never_free_while_its_job_lives(
     store: SqlStore, clock: FrozenClock, window_us: int | None
 ) -> None:
     submission = job(idempotency_key="k", idempotency_window_us=window_us)
@@ -111,21 +119,21 @@ async def test_a_key_is_never_free_while_its_job_lives(
     assert await store.sweeps.expire_keys() == 0
     assert (await store.submit(submission)).job_id == first.job_id
     await complete(store, await take_one(store))
-    clock.advance(us=DAY - 1)
+    clock.advance(us=(window_us or DAY) - 1)
     assert await store.sweeps.expire_keys() == 0
     assert (await store.submit(submission)).job_id == first.job_id
     clock.advance(us=1)
     assert (await store.submit(submission)).job_id != first.job_id
 
 
-async def test_a_job_that_is_pruned_early_keeps_its_key_for_a_day(
+async def test_a_job_that_is_pruned_early_keeps_its_key_for_its_window(
     store: SqlStore, clock: FrozenClock, tables: Tables
 ) -> None:
     submission = job(idempotency_key="k", idempotency_window_us=HOUR)
     first = await completed(store, submission)
-    clock.advance(hours=2)
+    clock.advance(minutes=30)
     assert await store.sweeps.prune(AT_ONCE) == 1
-    clock.advance(us=DAY - 1)
+    clock.advance(us=HOUR - 1)
     await store.sweeps.prune(AT_ONCE)
     assert await store.sweeps.expire_keys() == 0
     assert (await store.submit(submission)).job_id == first
@@ -159,7 +167,7 @@ async def test_the_key_of_a_batch_is_remembered_for_the_longest_window_of_its_jo
     assert not {r.job_id for r in await store.submit_many(batch, key="batch")} & {r.job_id for r in first}
 
 
-async def test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs(
+async def test_the_key_of_a_batch_is_held_until_a_window_after_the_last_of_its_jobs(
     store: SqlStore, clock: FrozenClock
 ) -> None:
     batch = [job("quick", idempotency_window_us=HOUR), job("slow", idempotency_window_us=HOUR)]
@@ -169,14 +177,14 @@ async def test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs
     assert await store.sweeps.expire_keys() == 0, "the second job of the batch still lives"
     assert [r.job_id for r in await store.submit_many(batch, key="batch")] == first
     await complete(store, await take_one(store))
-    clock.advance(us=DAY - 1)
+    clock.advance(us=HOUR - 1)
     assert await store.sweeps.expire_keys() == 0
     assert [r.job_id for r in await store.submit_many(batch, key="batch")] == first
     clock.advance(us=1)
     assert not {r.job_id for r in await store.submit_many(batch, key="batch")} & set(first)
 
 
-async def test_the_key_of_a_batch_is_swept_a_day_after_the_last_of_its_jobs_was_pruned(
+async def test_the_key_of_a_batch_is_swept_a_window_after_the_last_of_its_jobs_was_pruned(
     store: SqlStore, clock: FrozenClock
 ) -> None:
     batch = [job("quick", idempotency_window_us=HOUR), job("slow", idempotency_window_us=HOUR)]
@@ -185,7 +193,7 @@ async def test_the_key_of_a_batch_is_swept_a_day_after_the_last_of_its_jobs_was_
         clock.advance(days=2)
         await complete(store, await take_one(store))
         assert await store.sweeps.prune(AT_ONCE) == 1
-    clock.advance(us=DAY - 1)
+    clock.advance(us=HOUR - 1)
     assert await store.sweeps.expire_keys() == 0
     assert [r.job_id for r in await store.submit_many(batch, key="batch")] == first
     clock.advance(us=1)

@@ -88,8 +88,10 @@ async def test_ahead_of_its_slots_a_turn_takes_no_more_of_a_key_than_its_limit(s
     (done,) = await take(store)
     ids = [await keyed(store, key, 2) for key in ("a", "b", "a", "a", "b")]
     assert done.job.id == first
-    assert ids_of(await turn(store, done, limit=1, prefetch=10)) == ids[:3], "the third of its key ends the line"
-    assert ids_of(await turn(store, limit=2, prefetch=10)) == ids[4:], "for a free slot it is tried, and parked"
+    ahead = await turn(store, done, limit=1, prefetch=10)
+    assert ids_of(ahead) == ids[:3] + ids[4:], "the third of its key is not in the line, and ends it for nobody"
+    assert ids_of(await turn(store, limit=2, prefetch=10)) == []
+    assert await state_of(store, ids[3]) is State.SCHEDULED
 
 
 async def test_a_stale_completion_ends_nothing_and_the_others_free_their_places(

@@ -62,6 +62,17 @@ async def test_a_promoted_job_keeps_the_place_of_its_submission(store: SqlStore,
     assert [claim.job.id for claim in await take(store)] == [first.job.id, second]
 
 
+async def test_jobs_of_a_batch_that_come_back_keep_their_places(store: SqlStore, clock: FrozenClock) -> None:
+    """Released or tried again, while the rest of the batch still waits."""
+    ids = [found.job_id for found in await store.submit_many([job()] * 6)]
+    claims = await take(store, 4)
+    await release(store, claims[2])
+    await fail(store, claims[1])
+    clock.advance(minutes=1)
+    await store.sweeps.promote()
+    assert [claim.job.id for claim in await take(store)] == [ids[1], ids[2], ids[4], ids[5]]
+
+
 async def test_queues_are_served_in_the_workers_order_of_preference(store: SqlStore) -> None:
     for queue in ("a", "b", "c"):
         await submit(store, queue=queue, priority=0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import JobNotFound
-from euterpe.model.events.outbox import Delivery, OutboxEvent
+from euterpe.model.events.outbox import Delivery, OutboxBacklog, OutboxEvent
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, MINUTE, SECOND, complete, job, take, taken
@@ -100,8 +100,18 @@ async def test_events_are_given_out_oldest_first_up_to_the_limit(store: SqlStore
 async def test_receivers_that_are_to_be_left_alone_are_passed_over(store: SqlStore) -> None:
     await make_events(store, 1, callback_url="https://down.example/")
     await make_events(store, 1, callback_url="https://up.example/")
-    events = await store.outbox.claim("d1", 10, skip_origins=["https://down.example"])
-    assert [event.url for event in events] == ["https://up.example/"]
+    others = ("bob", "https://up.example")
+    (event,) = await store.outbox.claim("d1", 10, skip=[("local", "https://down.example"), others])
+    assert event.receiver == ("local", "https://up.example"), "the same address is another receiver to each requester"
+
+
+async def test_the_depth_of_the_outbox_tells_events_that_wait_for_another_try(store: SqlStore) -> None:
+    await make_events(store, 3)
+    assert await store.outbox.depth() == OutboxBacklog(pending=3, retrying=0)
+    (event,) = await store.outbox.claim("d1", 1)
+    assert await store.outbox.depth() == OutboxBacklog(pending=3, retrying=0)
+    await store.outbox.settle([refused(event, MINUTE)])
+    assert await store.outbox.depth() == OutboxBacklog(pending=3, retrying=1)
 
 
 async def test_a_refused_delivery_waits_for_its_delay(store: SqlStore, clock: FrozenClock) -> None:

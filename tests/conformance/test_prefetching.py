@@ -11,7 +11,7 @@ from euterpe.model.rate import parse_rate
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
-from tests.conformance.acts import CALLBACK, SECOND, fail, job, release, submit, take, take_one
+from tests.conformance.acts import CALLBACK, SECOND, complete, fail, job, release, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
@@ -91,16 +91,16 @@ async def test_what_cannot_wait_is_claimed_for_a_free_slot_only(store: SqlStore,
 
 
 @needs(Capability.PREFETCH, Capability.CONCURRENCY_KEYS)
-async def test_jobs_with_keys_come_ahead_within_their_limits_and_none_is_parked_for_it(store: SqlStore) -> None:
+async def test_jobs_with_keys_come_ahead_within_their_limits_and_hold_up_nobody_behind_them(store: SqlStore) -> None:
     """While they wait, they count as running jobs of their keys."""
     of_one = [await submit(store, concurrency_key="one", concurrency_limit=3) for _ in range(2)]
     of_two = [await submit(store, concurrency_key="two", concurrency_limit=2) for _ in range(3)]
     behind = await submit(store, concurrency_key="three", concurrency_limit=1)
-    assert await ahead(store, 1, 10) == [*of_one, *of_two[:2]], "the third of its key cannot wait, and ends it"
-    assert await ahead(store, 0, 10) == [], (
-        "what runs counts, and the third is not parked: it still stands before the last"
-    )
-    assert await ahead(store, 2, 10) == [behind], "for a free slot it is tried, and parked"
+    claims = await take(store, 1, prefetch=10, prefetch_types=("work",))
+    assert [claim.job.id for claim in claims] == [*of_one, *of_two[:2], behind], "the third waits in its key's own line"
+    assert await ahead(store, 0, 10) == [], "what runs counts"
+    await complete(store, claims[2])
+    assert await ahead(store, 0, 10) == of_two[2:], "one of its key has ended"
 
 
 @needs(Capability.PREFETCH)

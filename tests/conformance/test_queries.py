@@ -113,7 +113,12 @@ async def test_a_page_looks_at_so_many_jobs_and_its_cursor_goes_on(store: SqlSto
         if cursor is None:
             break
     assert seen == [rare]
-    assert pages == (1 if isinstance(store, HttpStore) else 3), "a control plane says itself how far its pages look"
+    if isinstance(store, HttpStore):
+        assert pages == 1, "a control plane says itself how far its pages look"
+    else:
+        # On Postgres what waits is found by its type: no page looks at other types.
+        by_type = state is not None and store.engine.family == "postgres"
+        assert pages == (1 if by_type else 3)
 
 
 @pytest.mark.parametrize("state", [None, State.SCHEDULED])

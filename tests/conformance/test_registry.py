@@ -24,7 +24,11 @@ FACTS = WorkerFacts(
     pid=4711,
     version="0.1.0",
     stopping=True,
-    breakers={"mail": TrippedBreaker(BreakerState.OPEN, 30_000_000), "default": TrippedBreaker(BreakerState.HALF_OPEN)},
+    breakers=(
+        TrippedBreaker("mail", "report.render", BreakerState.OPEN, 30_000_000),
+        TrippedBreaker("default", "päck", BreakerState.HALF_OPEN),
+        TrippedBreaker("mail", "päck", BreakerState.OPEN, 5, "ann", "store.example/bücket"),
+    ),
 )
 
 
@@ -43,8 +47,9 @@ async def test_a_worker_that_tells_of_itself_is_listed_with_all_that_it_told(
     (found,) = await store.workers.list()
     assert found.facts == FACTS
     assert (found.worker_id, found.started_at, found.seen_at) == ("w'1", clock() - 5_000_000, clock())
-    assert found.open_until("mail") == clock() + 30_000_000
-    assert found.open_until("default") is None
+    assert found.open_until("mail", "report.render") == clock() + 30_000_000
+    assert found.open_until("default", "päck") is None
+    assert found.open_until("mail", "päck") is None, "it is open for one requester alone"
 
 
 async def test_what_it_tells_again_replaces_what_it_told_and_not_when_it_started(

@@ -12,10 +12,10 @@ from euterpe.model.errors import InvalidInput, StoreUnavailable
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.conformance.acts import DAY, complete, job, release, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
+from tests.sql_stores import worker_protocol
 
 pytestmark = needs(Capability.DEPENDENCIES)
 
@@ -72,7 +72,7 @@ async def test_results_that_cannot_be_read_yet_cost_an_http_worker_no_attempt(
     then = await submit(store, "then", payload=b'{"x":{"$euterpe.result":0}}', depends_on=(first,), max_attempts=1)
     await complete(store, await take_one(store), b"7")
     free = await submit(store, "free")
-    wire = WorkerProtocolStore(store.engine, Random(1))
+    wire = worker_protocol(store.engine, Random(1))
     request = ClaimRequest(worker_id="w", limit=2)
 
     async def refused(_make: object) -> None:

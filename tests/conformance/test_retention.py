@@ -6,7 +6,7 @@ import pytest
 
 from euterpe.model.errors import JobNotFound, JobPruned
 from euterpe.model.events.outbox import Delivery
-from euterpe.model.retention import Retention
+from euterpe.model.retention import Chore, Retention
 from euterpe.model.state import TERMINAL, State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
@@ -25,7 +25,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables, row_counts
-from tests.conformance.needs import needs
+from tests.conformance.needs import TABLES, needs
 
 KEPT_DAYS = {State.COMPLETED: 7, State.CANCELLED: 7, State.FAILED: 30, State.DEAD_LETTER: 90}
 
@@ -41,6 +41,24 @@ async def test_an_ended_job_is_kept_for_its_time_and_not_longer(
     assert await store.sweeps.prune() == 1
     with pytest.raises(JobPruned):
         await store.get(ended.id)
+
+
+@needs(TABLES)
+async def test_housekeeping_says_how_long_the_oldest_ended_job_is_overdue(store: SqlStore, clock: FrozenClock) -> None:
+    await submit_in(store, State.COMPLETED)
+    clock.advance(days=7)
+    clock.advance(us=HOUR)
+    await submit_in(store, State.FAILED)
+    assert await store.sweeps.overdue_us() == HOUR
+    assert await store.sweeps.tidy(Chore.JOBS, 10) == 1
+    assert await store.sweeps.overdue_us() == 0
+
+
+async def test_a_step_of_housekeeping_removes_no_more_than_it_is_told(store: SqlStore, clock: FrozenClock) -> None:
+    for state in (State.COMPLETED, State.COMPLETED, State.CANCELLED, State.CANCELLED):
+        await submit_in(store, state)
+    clock.advance(days=8)
+    assert [await store.sweeps.tidy(Chore.JOBS, 3) for _ in range(3)] == [3, 1, 0]
 
 
 @needs(Capability.DEPENDENCIES)
@@ -81,7 +99,7 @@ async def test_a_tombstone_is_forgotten_in_its_time(store: SqlStore, clock: Froz
     done = await submit_in(store, State.COMPLETED)
     clock.advance(days=7)
     await store.sweeps.prune()
-    clock.advance(us=90 * DAY - 1)
+    clock.advance(us=30 * DAY - 1)
     await store.sweeps.prune()
     with pytest.raises(JobPruned):
         await store.get(done.id)

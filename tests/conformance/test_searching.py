@@ -17,7 +17,7 @@ from tests.conformance.acts import (
     submit_in,
     take_one,
 )
-from tests.conformance.needs import RUNNING_LISTS, needs
+from tests.conformance.needs import needs
 
 pytestmark = needs(Capability.SEARCH)
 
@@ -47,7 +47,6 @@ async def test_each_filter_finds_what_it_names(store: SqlStore) -> None:
     assert await found(store, type="a", requester_id="alice", queue="q2") == []
 
 
-@needs(RUNNING_LISTS)
 async def test_every_state_can_be_searched_for(store: SqlStore) -> None:
     jobs = {state: await submit_in(store, state, str(state)) for state in State}
     for state, expected in jobs.items():

@@ -43,12 +43,6 @@ OUTCOMES: dict[str, Outcome] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _claims_stay_on_their_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the store itself would write while these tests look whether anything was written."""
-    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600)
-
-
 async def everything(tables: Tables) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table."""
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import msgspec
 import pytest
@@ -90,9 +91,14 @@ async def test_everything_said_is_stored_and_read_back(store: SqlStore, clock: F
 
 
 @pytest.mark.parametrize("delay_us", [0, MINUTE])
+@pytest.mark.parametrize(
+    "keyed", [{}, {"concurrency_key": "k", "concurrency_limit": 7}], ids=["without a key", "keyed"]
+)
 @needs(Capability.OUTBOX)
-async def test_however_it_was_submitted_a_job_is_stored_the_same(store: SqlStore, delay_us: int) -> None:
-    """Alone, among its like, and among others: three statements that must say the same."""
+async def test_however_it_was_submitted_a_job_is_stored_the_same(
+    store: SqlStore, delay_us: int, keyed: dict[str, Any]
+) -> None:
+    """Alone, among its like, and among others: three statements that must say the same. With a key it is one."""
     same = Submission(
         type="render",
         payload=b'{"text": "\xc3\xa9"}',
@@ -108,8 +114,7 @@ async def test_however_it_was_submitted_a_job_is_stored_the_same(store: SqlStore
         tags={"team": "a"},
         callback_url=CALLBACK,
         callback_events="terminal",
-        concurrency_key="k",
-        concurrency_limit=7,
+        **keyed,
     )
     alone = await store.submit(same)
     _, among_its_like = await store.submit_many([same.with_payload(b"[]"), same])

@@ -5,24 +5,22 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from random import Random
 
 import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
-from euterpe.model.claims.worker_reports import TokenReport, hash_token
 from euterpe.model.dependency import Dependency
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.observe.logs import AllowList
 from euterpe.observe.metrics import Metrics
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from euterpe.worker.reporting.telemetry import record_settled
 from tests.conformance.acts import MINUTE, complete, failure, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
 from tests.observe.scraping import moved_counters
+from tests.sql_stores import report_of
 
 pytestmark = pytest.mark.parametrize("engine_name", ["sqlite", "postgres"], indirect=True)
 QUEUE = "media"
@@ -195,12 +193,11 @@ async def test_a_completion_counts_nobody_else(store: SqlStore, metrics: Metrics
 
 
 async def test_the_wire_counts_the_dependents_of_what_it_ends(store: SqlStore, metrics: Metrics) -> None:
-    wire = WorkerProtocolStore(store.engine, Random(1), store.end_reporter)
+    wire = store.control_plane
     job_id = await submit(store, queue=QUEUE, max_attempts=1)
     await submit(store, queue=QUEUE, depends_on=(job_id,))
     (claim,) = await wire.claim_for(ClaimRequest(worker_id="w", limit=1, queues=(QUEUE,)), ["w"])
-    report = TokenReport(job_id, claim.job.claim_version, hash_token(claim.lease.token or ""), failure(), b"same")
-    (reply,) = await wire.finish([report])
+    (reply,) = await wire.finish([report_of(claim, failure())])
     assert reply.state is State.DEAD_LETTER
     assert counts(metrics) == {failed("permanent"): 1, DEAD: 1}  # its own end is counted by the route that took it
 

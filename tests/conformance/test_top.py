@@ -6,10 +6,8 @@ from euterpe.model.failures.failure import Category
 from euterpe.stores.sql.store import SqlStore
 from euterpe.tui.snapshot import take_snapshot
 from tests.conformance.acts import complete, fail, submit, take
-from tests.conformance.needs import RUNNING_LISTS, needs
 
 
-@needs(RUNNING_LISTS)
 async def test_queues_workers_running_jobs_and_rates_are_seen_on_every_engine(store: SqlStore) -> None:
     for kind in ("runs", "fails", "ends", "waits"):
         await submit(store, kind)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
+from euterpe.model.claims.exchange import Report
 from euterpe.model.errors import IllegalTransition, InvalidInput
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
@@ -15,7 +18,7 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.model.submitting.unique import Unique
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
-from tests.conformance.acts import MINUTE, complete, fail, job, take, take_one
+from tests.conformance.acts import MINUTE, complete, fail, failure, job, release, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened
 from tests.conformance.needs import needs
@@ -163,3 +166,87 @@ async def test_a_batch_holds_found_and_new_jobs_and_no_key_twice(store: SqlStore
 async def test_what_cannot_be_unique_is_refused(store: SqlStore, said: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=r"unique|idempotency_key"):
         await submit(store, **said)
+
+
+# --- a job that would wait again, beside a newer one -----------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", [fail, release], ids=["retry", "release"])
+@pytest.mark.parametrize("how", [Unique.WAITING, Unique.REPLACE])
+async def test_the_newer_job_of_a_key_waits_and_the_older_one_ends(store: SqlStore, how: Unique, ends: Any) -> None:
+    older = await submit(store, how, b"1")
+    running = await take_one(store)
+    newer = await submit(store, how, b"2")
+    assert (await ends(store, running)).state is State.CANCELLED
+    ended = await store.get(older.job_id)
+    assert (ended.state, msgspec.json.decode(ended.error or "")["code"]) == (State.CANCELLED, "superseded")
+    assert (await submit(store, how, b"3")).job_id == newer.job_id, "a third one finds the one that waits"
+    (claim,) = await take(store)
+    assert (claim.job.id, claim.job.payload) == (newer.job_id, b"2" if how is Unique.WAITING else b"3")
+    assert (await store.stats()).by_state == {"cancelled": 1, "running": 1}
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_old_arguments_never_run_after_newer_ones(store: SqlStore, clock: FrozenClock, forgotten: bool) -> None:
+    """The newer job has run by the time at which the older one fails, and its key may be forgotten already."""
+    await submit(store, Unique.REPLACE, b"1")
+    older = await take_one(store)
+    await submit(store, Unique.REPLACE, b"2")
+    await complete(store, await take_one(store))
+    if forgotten:
+        await store.sweeps.expire_keys()
+    await fail(store, older)
+    clock.advance(hours=1)
+    await store.sweeps.promote()
+    assert await take(store) == []
+
+
+async def test_a_lost_job_of_a_key_is_not_tried_again_beside_a_newer_one(store: SqlStore, clock: FrozenClock) -> None:
+    older = await submit(store)
+    await take_one(store)
+    newer = await submit(store)
+    clock.advance(hours=1)
+    await store.sweeps.recover()
+    assert (await store.get(older.job_id)).state is State.CANCELLED
+    assert [claim.job.id for claim in await take(store)] == [newer.job_id]
+
+
+async def test_the_only_job_of_a_key_is_retried_and_keeps_it(store: SqlStore, clock: FrozenClock) -> None:
+    only = await submit(store)
+    other = await submit(store, key="other")
+    for claim in await take(store):
+        assert (await fail(store, claim)).state is State.RETRYING
+    assert (await submit(store)).job_id == only.job_id
+    clock.advance(hours=1)
+    await store.sweeps.promote()
+    assert {claim.job.id for claim in await take(store)} == {only.job_id, other.job_id}
+
+
+async def test_dependents_and_neighbours_of_a_superseded_job_get_their_ends(store: SqlStore) -> None:
+    """The superseded job ends by the path that every end takes, in a batch with others."""
+    older = await submit(store)
+    dependent = await store.submit(job("after", depends_on=(older.job_id,)))
+    neighbour = await store.submit(job("neighbour"))
+    claims = await take(store)
+    await submit(store)
+    await store.settle([Report(claim, failure()) for claim in claims])
+    assert [(await store.get(i)).state for i in (older.job_id, dependent.job_id, neighbour.job_id)] == [
+        State.CANCELLED,
+        State.CANCELLED,
+        State.RETRYING,
+    ]
+
+
+async def test_of_failures_and_submits_at_once_one_job_of_a_key_waits(subject: Opened) -> None:
+    store = subject.store
+    async with subject.another() as other:
+        for _ in range(10):
+            await submit(store)
+            running = await take_one(store)
+            await asyncio.gather(*(submit((store, other)[i % 2]) for i in range(4)), fail(store, running))
+            states = (await store.stats()).by_state
+            assert states.get("scheduled", 0) + states.get("retrying", 0) == 1, states
+            for waiting in await take(store):
+                await complete(store, waiting)
+            with suppress(IllegalTransition):
+                await store.cancel(running.job.id)

@@ -11,7 +11,6 @@ import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
-from euterpe.model.claims.worker_reports import TokenReport, hash_token
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.failures.failure import Category
 from euterpe.model.reading.document import job_document
@@ -19,12 +18,12 @@ from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
 from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from euterpe.wakeups.local import LocalWakeups
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
 from tests.conformance.over_http import served
+from tests.sql_stores import report_of, worker_protocol
 
 SPOILT = {
     "a callback with an open bracket": ("callback_url", "http://["),
@@ -97,7 +96,7 @@ async def test_a_claim_ends_the_row_it_cannot_read_and_takes_the_others(
 async def test_a_claim_of_http_workers_ends_it_too(store: SqlStore, tables: Tables, spoilt: tuple[str, str]) -> None:
     first, bad, last = [await submit(store) for _ in range(3)]
     await spoil(tables, bad, spoilt)
-    wire = WorkerProtocolStore(store.engine, Random(1))
+    wire = worker_protocol(store.engine, Random(1))
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3), ["w:1", "w:2", "w:3"])
     assert [claim.job.id for claim in claims] == [first, last]
     assert await code_of(store, bad) == "unprocessable_row"
@@ -106,7 +105,7 @@ async def test_a_claim_of_http_workers_ends_it_too(store: SqlStore, tables: Tabl
 async def test_a_gap_in_a_shared_claim_gives_no_job_to_another_worker(store: SqlStore, tables: Tables) -> None:
     bad, second, third = [await submit(store) for _ in range(3)]
     await spoil(tables, bad, SPOILT["tags that are no JSON"])
-    wire = WorkerProtocolStore(store.engine, Random(1))
+    wire = worker_protocol(store.engine, Random(1))
     shared = LongPoll(wire.claim_for, store.settle, LocalWakeups(), lease_ttl_us=MINUTE, poll_s=(60, 60))
     waiters = [Waiter(f"w:{i}", 1) for i in range(1, 4)]
     async with asyncio.timeout(30), asyncio.TaskGroup() as polls:
@@ -215,13 +214,11 @@ async def test_reports_of_http_workers_are_decided_each_by_its_own_row(
 ) -> None:
     for i in range(3):
         await submit(store, tags={"n": str(i)})
-    wire = WorkerProtocolStore(store.engine, Random(1))
+    wire = worker_protocol(store.engine, Random(1))
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3), ["w:1", "w:2", "w:3"])
     await spoil(tables, claims[1].job.id, spoilt_column)
-    reports = [
-        TokenReport(c.job.id, c.job.claim_version, hash_token(c.lease.token or ""), outcome, b"same") for c in claims
-    ]
-    replies = await wire.finish(reports)
+    another = worker_protocol(store.engine, Random(1))  # It has not seen the claims, and goes by the rows.
+    replies = await another.finish([report_of(c, outcome) for c in claims])
     assert all(reply.state is not None for reply in replies)
     states = [await state_of(store, claim.job.id) for claim in claims]
     assert states[0] is states[2]

@@ -11,7 +11,7 @@ from euterpe.model.claims.outcome import Failed
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import JobNotFound, JobPruned
-from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.failures.failure import NOT_ITS_TURN, Category, Failure
 from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Reason
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
@@ -19,7 +19,7 @@ from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import DAY, HOUR, MINUTE, complete, fail, job, submit, submit_in, take, take_one, taken
 from tests.conformance.clock import FrozenClock
-from tests.conformance.needs import RUNNING_LISTS, needs
+from tests.conformance.needs import needs
 
 
 async def why(store: SqlStore, job_id: str, reason: Reason) -> Explanation:
@@ -39,8 +39,8 @@ async def alive(store: SqlStore, worker_id: str = "w1", **facts: Any) -> None:
     await store.workers.register([Presence(worker_id=worker_id, facts=said)])
 
 
-def open_for(seconds: int) -> dict[str, TrippedBreaker]:
-    return {"default": TrippedBreaker(BreakerState.OPEN, seconds * 1_000_000)}
+def open_for(seconds: int) -> tuple[TrippedBreaker, ...]:
+    return (TrippedBreaker("default", "work", BreakerState.OPEN, seconds * 1_000_000),)
 
 
 async def test_without_a_worker_that_would_claim_it_a_job_says_what_is_missing(
@@ -83,7 +83,6 @@ async def test_a_worker_that_does_not_answer_is_why_a_job_waits(store: SqlStore,
     await why(store, job_id, Reason.NEXT)
 
 
-@needs(RUNNING_LISTS)
 async def test_a_job_that_runs_speaks_for_a_worker_that_says_nothing_of_itself(
     store: SqlStore, clock: FrozenClock
 ) -> None:
@@ -101,10 +100,10 @@ async def test_an_open_breaker_is_named_where_no_worker_may_claim(store: SqlStor
     told = await why(store, job_id, Reason.BREAKER_OPEN)
     assert told.until == "2026-01-01T00:00:20.000000Z"
     assert told.sentence.startswith(
-        "The circuit breaker of queue 'default' is open on every worker that could claim it, until "
+        "The circuit breaker of work in queue default is open on every worker that could claim it, until "
         "2026-01-01 00:00:20 UTC, in 20s: too many of its jobs failed."
     )
-    await alive(store, "w3", breakers={"default": TrippedBreaker(BreakerState.HALF_OPEN)})
+    await alive(store, "w3", breakers=(TrippedBreaker("default", "work", BreakerState.HALF_OPEN),))
     await why(store, job_id, Reason.NEXT)
     await store.workers.unregister("w3")
     await why(store, job_id, Reason.BREAKER_OPEN)
@@ -245,6 +244,21 @@ async def test_a_job_that_no_worker_fitted_says_so(store: SqlStore) -> None:
     assert told.sentence.startswith(
         "The worker that claimed it last could not use its arguments (unknown field `lang`). It waits for a worker "
         "whose handler fits, without a charge; the next claim is at 2026-01-01 00:00:0"
+    )
+
+
+async def test_a_suspect_of_a_lost_worker_says_that_it_waits_for_its_turn(store: SqlStore, clock: FrozenClock) -> None:
+    claim = await taken(store)
+    clock.advance(minutes=2)
+    await store.sweeps.urgent()
+    clock.advance(minutes=2)
+    await store.sweeps.urgent()
+    (claim,) = await take(store)
+    await store.settle([Report(claim, Failed(NOT_ITS_TURN))])
+    told = await why(store, claim.job.id, Reason.BACKOFF)
+    assert told.sentence.startswith(
+        "It is a suspect: it was running when its worker was lost. It waits for its turn to run, a few suspects at a "
+        "time and at last alone, without a charge; the next claim is at "
     )
 
 

@@ -21,6 +21,7 @@ from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.server.app import create_app
+from euterpe.server.http.limits import Limits
 from euterpe.server.http.uvicorn_server import serve
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
@@ -64,13 +65,13 @@ class Site:
         fields = {"type": "report.render", "requester_id": "vesta", **said}
         return (await self.store.submit(Submission(**fields))).job_id  # type: ignore[arg-type]
 
-    async def claim(self, queue: str = "default") -> Claim:
-        (claim,) = await self.store.claim(ClaimRequest(worker_id="w-1", queues=(queue,), limit=1))
+    async def claim(self, queue: str = "default", types: tuple[str, ...] | None = None) -> Claim:
+        (claim,) = await self.store.claim(ClaimRequest(worker_id="w-1", queues=(queue,), limit=1, types=types))
         return claim
 
-    async def run(self, outcome: Outcome, queue: str = "default") -> str:
+    async def run(self, outcome: Outcome, queue: str = "default", types: tuple[str, ...] | None = None) -> str:
         """Claim the next job and end it so."""
-        claim = await self.claim(queue)
+        claim = await self.claim(queue, types)
         await self.store.settle([Report(claim, outcome)])
         return claim.job.id
 
@@ -95,7 +96,9 @@ def text_of(page: str) -> str:
 
 
 @asynccontextmanager
-async def running_site(url: str, open_local: OpenLocal | None = None) -> AsyncIterator[Site]:
+async def running_site(
+    url: str, open_local: OpenLocal | None = None, limits: Limits | None = None
+) -> AsyncIterator[Site]:
     backend = connect(url)
     await backend.open()
     store, stop = backend.store, asyncio.Event()
@@ -108,7 +111,7 @@ async def running_site(url: str, open_local: OpenLocal | None = None) -> AsyncIt
         draining=stop,
         open_local=open_local,
     )
-    app = create_app(store, api_keys(store), more_routes=lambda _: dashboard.routes())
+    app = create_app(store, api_keys(store), limits=limits or Limits(), more_routes=dashboard.routes)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(app, port=0, stop=stop, started=port.set_result, grace_s=2))
     try:

@@ -17,6 +17,7 @@ from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.retention import Retention
 from euterpe.service.components.dashboard import open_local
 from tests.dashboard.site import Site, form_token, running_site, text_of
 
@@ -46,6 +47,16 @@ async def test_the_overview_tells_what_waits_runs_and_failed(either_site: Site) 
     for told in ("1 ▶ running", "3 ○ scheduled", "1 ✓ completed", "1 ✕ failed", "50.0 %", "w-1 1 ✓ alive"):
         assert told in text, (told, text)
     assert re.search(r"reports 3 high .*? 0 ‖ paused", text), text
+
+
+async def test_the_overview_tells_admins_whether_housekeeping_is_behind(site: Site) -> None:
+    await site.submit()
+    await site.complete()
+    async with site.visitor() as client:
+        assert "Housekeeping Ended jobs are removed when their retention is over" in text_of(await page(client, "/"))
+        site.store.sweeps.retention = Retention(completed_us=0)
+        text = text_of(await page(client, "/"))
+        assert re.search(r"The oldest is overdue by .*? To remove them now: euterpe prune", text), text
 
 
 async def test_an_empty_house_tells_the_next_step(site: Site) -> None:
@@ -243,17 +254,21 @@ async def test_queues_are_paused_and_resumed_and_workers_tell_what_they_hold(eit
 
 async def test_idle_workers_and_the_breakers_of_every_process_are_shown_to_an_admin(either_site: Site) -> None:
     site = either_site
-    tripped = {"mail": TrippedBreaker(BreakerState.OPEN, 30_000_000)}
+    tripped = (TrippedBreaker("mail", "kite", BreakerState.OPEN, 30_000_000),)
     told = WorkerFacts(queues=("mail",), types=("<b>kite</b>",), slots=8, host="web-1", pid=7, version="1.2")
-    idle, barred = (msgspec.structs.replace(told, breakers=breakers) for breakers in ({}, tripped))
+    idle, barred = (msgspec.structs.replace(told, breakers=breakers) for breakers in ((), tripped))
     await site.store.workers.register(
         [Presence(worker_id="idle-1", facts=idle), Presence(worker_id="barred-1", facts=barred)]
     )
     async with site.visitor() as admin, site.visitor("read") as reader:
         overview = text_of(await page(admin, "/"))
-        for said in ("idle-1 0 / 8 ✓ idle", "barred-1 0 / 8 ⚠ breaker of mail open", "2 alive, 0 at work"):
+        for said in (
+            "idle-1 0 / 8 ✓ idle",
+            "barred-1 0 / 8 ⚠ breaker of kite in queue mail open",
+            "2 alive, 0 at work",
+        ):
             assert said in overview, (said, overview)
-        assert "⚠ breaker open on 1 of 2 workers" in overview
+        assert "⚠ breaker of kite in queue mail open on 1 of 2 workers" in overview
         queues = text_of(await page(admin, "/dashboard/queues"))
         for said in ("holds 0 of 8 slots", "takes from mail ; knows <b>kite</b>", "web-1 pid 7 release 1.2"):
             assert said in queues, (said, queues)
@@ -296,10 +311,11 @@ async def test_webhooks_are_found_by_state_and_sent_again(either_site: Site) -> 
 
 
 async def test_a_transcode_tells_its_outputs_and_plays_what_lies_here(sqlite_url: str, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/a.mp3").write_bytes(bytes(range(256)) * 8)
-    (tmp_path / "out/peaks.json").write_text('{"data": [-3, 4, -2, 5]}')
-    (tmp_path.parent / "outside.mp3").write_bytes(b"secret")
+    folder = tmp_path / "requesters/vesta"
+    (folder / "out").mkdir(parents=True)
+    (folder / "out/a.mp3").write_bytes(bytes(range(256)) * 8)
+    (folder / "out/peaks.json").write_text('{"data": [-3, 4, -2, 5]}')
+    (folder.parent / "outside.mp3").write_bytes(b"secret")
     kinds = {"a/b": "out/a.mp3", "out": "../outside.mp3", "gone": "out/gone.mp3"}
     outputs = [
         {"id": name, "kind": "audio", "key": key, "content_type": "audio/mpeg", "size_bytes": 2048, "codec": "mp3"}
@@ -309,7 +325,7 @@ async def test_a_transcode_tells_its_outputs_and_plays_what_lies_here(sqlite_url
     payload = {"source": {"type": "local", "path": "in/x.wav"}, "destination": {"type": "local", "prefix": "out/"}}
     async with running_site(sqlite_url, partial(open_local, tmp_path)) as site:
         job_id = await site.submit(type="transcode", payload=msgspec.json.encode(payload))
-        await site.run(Success(msgspec.json.encode({"outputs": outputs})))
+        await site.run(Success(msgspec.json.encode({"outputs": outputs})), types=("transcode",))
         async with site.visitor("read") as client, site.visitor("read", requester="juno") as stranger:
             table = await page(client, "/dashboard/transcodes")
             assert "in/x.wav" in table

@@ -7,7 +7,11 @@ import re
 import httpx
 import pytest
 
-from tests.dashboard.site import Site, form_token, signed_in, text_of
+from euterpe.model.submitting.submission import Submission
+from euterpe.server.http.limits import Limits
+from euterpe.server.quotas import Quota
+from euterpe.stores.sql.dashboard.sessions import SESSIONS_OF_A_KEY
+from tests.dashboard.site import Site, form_token, running_site, signed_in, text_of
 
 
 async def test_without_a_session_every_page_leads_to_the_sign_in_and_back(site: Site) -> None:
@@ -168,3 +172,39 @@ async def test_an_address_that_no_page_has_answers_with_a_page_and_a_way_back(si
         programs = await client.get("/nowhere")
         assert (programs.status_code, programs.json()["code"]) == (404, "no_such_route")
         assert (await client.post("/dashboard/nowhere")).status_code == 404
+
+
+async def test_a_visitor_has_the_rate_of_the_key(sqlite_url: str) -> None:
+    async with running_site(sqlite_url, limits=Limits(rate_per_s=0.001, rate_burst=3)) as site:
+        async with site.visitor("read") as visitor:
+            codes = [(await visitor.get("/dashboard/jobs")).status_code for _ in range(4)]
+            assert codes == [200, 200, 200, 429]
+            assert (await visitor.get("/dashboard/live/jobs")).status_code == 429
+        async with site.visitor("read") as another:
+            assert (await another.get("/dashboard/jobs")).status_code == 200
+
+
+async def test_a_visitor_has_the_quotas_of_the_requester(sqlite_url: str) -> None:
+    async with running_site(sqlite_url, limits=Limits(quota=Quota(waiting_jobs=1))) as site:
+        submitted = await site.store.submit(Submission(type="t", requester_id="vesta"))
+        await site.store.cancel(submitted.job_id, "vesta")
+        async with site.visitor("admin") as visitor:
+            page = await visitor.get(f"/dashboard/jobs/{submitted.job_id}")
+            said = {"csrf": form_token(page.text), "payload": "{}"}
+            answers = [
+                await visitor.post(f"/dashboard/jobs/{submitted.job_id}/{act}", data=said)
+                for act in ("retry", "retry", "replay")
+            ]
+            assert [answer.status_code for answer in answers] == [303, 429, 429]
+
+
+async def test_a_key_has_so_many_sessions_and_the_oldest_ends(either_site: Site) -> None:
+    site = either_site
+    key = await site.key("read")
+    async with site.browser() as first, site.browser() as last:
+        await signed_in(first, key)
+        for _ in range(SESSIONS_OF_A_KEY):
+            last.cookies.clear()
+            await signed_in(last, key)
+        assert (await first.get("/dashboard/jobs")).status_code == 303
+        assert (await last.get("/dashboard/jobs")).status_code == 200

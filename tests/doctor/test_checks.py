@@ -38,7 +38,7 @@ def worker(job_type: str, queue: str = "default", **facts: Any) -> LiveWorker:
     return LiveWorker(worker_id="w", started_at=0, seen_at=0, facts=known)
 
 
-TRIPPED = worker("report", breakers={"default": TrippedBreaker(BreakerState.OPEN, 5)})
+TRIPPED = worker("report", breakers=(TrippedBreaker("default", "report", BreakerState.OPEN, 5),))
 BLOCKED = LiveWorker(worker_id="b", started_at=0, seen_at=0, facts=WorkerFacts(queues=("default",)), answers=False)
 KINDS: list[tuple[Any, Any]] = [
     (jobs.CHECKS, JobFacts()),
@@ -57,7 +57,12 @@ FIRES: list[tuple[str, Severity, Any, str]] = [
     ("unserved_types", WARNING, JobFacts(waiting=(OLD,), alive=(worker("x"),)), "report (queue default, 3)"),
     ("unserved_types", WARNING, JobFacts(waiting=(OLD,), alive=(worker("report", queue="q"),)), "queue default"),
     ("blocked_workers", WARNING, JobFacts(alive=(worker("report"), BLOCKED)), "1 of 2 workers keep the leases"),
-    ("circuit_breakers", WARNING, JobFacts(alive=(worker("report"), TRIPPED)), "default (on 1 of 2 workers)"),
+    (
+        "circuit_breakers",
+        WARNING,
+        JobFacts(alive=(worker("report"), TRIPPED)),
+        "report in queue default (on 1 of 2 workers)",
+    ),
     ("queue_age", WARNING, JobFacts(waiting=(OLD,), served_types=frozenset({"report"})), "default"),
     ("queue_age", WARNING, JobFacts(waiting=(OLD,), alive=(worker("report"),)), "default"),
     ("parked_jobs", WARNING, JobFacts(parked=9, oldest_parked_us=2 * HOUR), "9 jobs"),
@@ -73,7 +78,13 @@ FIRES: list[tuple[str, Severity, Any, str]] = [
     ("missing_keks", ERROR, AccountFacts(keks_used={"old": 2, "k": 1}, keks_here=frozenset({"k"})), "2 secrets"),
     ("missing_keks", ERROR, AccountFacts(keks_used={"k": 1}), "1 secrets"),
     ("plaintext_secrets", WARNING, AccountFacts(plaintext=True), "plaintext"),
-    ("migrations", ERROR, DatabaseFacts(missing_migrations=("0013 operations",)), "0013 operations"),
+    ("migrations", ERROR, DatabaseFacts(missing_migrations=("0002 operations",)), "0002 operations"),
+    (
+        "migrations",
+        ERROR,
+        DatabaseFacts(too_old="made before the first release", make_anew="make it anew"),
+        "first release",
+    ),
     ("migrations", ERROR, DatabaseFacts(too_new="the database has migration 99"), "99"),
     ("clock_skew", WARNING, DatabaseFacts(clock_skew_us=-2_500_000), "2.5 s behind"),
     ("clock_skew", ERROR, DatabaseFacts(clock_skew_us=60_000_000), "60.0 s ahead"),

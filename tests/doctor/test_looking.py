@@ -82,10 +82,22 @@ async def test_missing_migrations_are_seen(sqlite_url: str) -> None:
     backend = connect(sqlite_url)
     await backend.store.migrate()
     with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
-        connection.execute("DELETE FROM euterpe_migrations WHERE version = 13")
+        connection.execute("DELETE FROM euterpe_migrations")
     await backend.store.open()
     seen = await DatabaseProbe(backend.store).database()
-    assert (seen.missing_migrations, abs(seen.clock_skew_us) < 1_000_000) == (("0013 operations",), True)
+    assert (seen.missing_migrations, abs(seen.clock_skew_us) < 1_000_000) == (("0001 baseline",), True)
+    await backend.store.close()
+
+
+async def test_a_database_from_before_the_baseline_is_seen_with_what_to_do(sqlite_url: str) -> None:
+    backend = connect(sqlite_url)
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE euterpe_migrations SET name = 'jobs' WHERE version = 1")
+    await backend.store.open()
+    seen = await DatabaseProbe(backend.store).database()
+    assert (seen.too_new, seen.missing_migrations) == ("", ())
+    assert "before its first release" in seen.too_old
+    assert "remove the file" in seen.make_anew
     await backend.store.close()
 
 

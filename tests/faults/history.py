@@ -36,18 +36,6 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
         return self.source is State.SCHEDULED and self.target is State.RUNNING
 
     @property
-    def is_plain_completion(self) -> bool:
-        """Of a job whose claim was on a receipt (ADR 017): its row tells of both in one write."""
-        is_first = (self.from_version, self.version) == (0, 1)
-        return is_first and (self.source, self.target) == (State.SCHEDULED, State.COMPLETED)
-
-    @property
-    def is_release_and_claim(self) -> bool:
-        """Of a job whose last dependency was completed by a worker that claimed it at once: the same."""
-        is_claimed = (self.from_version + 1, self.attempt_count) == (self.version, 1)
-        return is_claimed and (self.source, self.target) == (State.PENDING, State.RUNNING)
-
-    @property
     def leaves_running(self) -> bool:
         return self.source is State.RUNNING and self.target is not State.RUNNING
 
@@ -76,6 +64,8 @@ class Closed(msgspec.Struct, frozen=True, array_like=True):
     attempt: int
     outcome: str
     state: str
+    is_lost: int
+    """Whether it ended with its worker."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
@@ -100,12 +90,7 @@ def read(url: str) -> History:
         " FROM recorded_moves ORDER BY id",
     ):
         move = msgspec.convert(row, Move)
-        before = moves[move.job_id]
-        if move.leaves_running and before and move.transitions < before[-1].transitions:
-            # A claim undone in its own transaction, because its key was at its limit: nobody ever saw it.
-            before.pop()
-            continue
-        before += _single_moves(move)
+        moves[move.job_id].append(move)
     edges: dict[str, list[str]] = defaultdict(list)
     for job_id, depends_on in rows(url, "SELECT CAST(job_id AS text), CAST(depends_on AS text) FROM job_dependencies"):
         edges[job_id].append(depends_on)
@@ -120,23 +105,14 @@ def read(url: str) -> History:
         jobs={job.id: job for job in jobs},
         moves=dict(moves),
         closed=_all(
-            url, Closed, "SELECT CAST(job_id AS text), claim_version, attempt, outcome, state FROM job_attempts"
+            url,
+            Closed,
+            "SELECT CAST(job_id AS text), claim_version, attempt, outcome, state,"
+            " CASE WHEN CAST(error AS text) LIKE '%lost_lease%' THEN 1 ELSE 0 END FROM job_attempts",
         ),
         events=_all(url, Told, "SELECT CAST(job_id AS text), sequence, type FROM job_outbox_events"),
         edges=dict(edges),
     )
-
-
-def _single_moves(move: Move) -> list[Move]:
-    """Two, if one write passed through a state in between."""
-    first = msgspec.structs.replace(move, transitions=move.transitions - 1)
-    if move.is_plain_completion:
-        claim = msgspec.structs.replace(first, target=State.RUNNING)
-        return [claim, msgspec.structs.replace(move, source=State.RUNNING, from_version=move.version)]
-    if move.is_release_and_claim:
-        release = msgspec.structs.replace(first, target=State.SCHEDULED, version=move.from_version, attempt_count=0)
-        return [release, msgspec.structs.replace(move, source=State.SCHEDULED)]
-    return [move]
 
 
 def _all(url: str, kind: type[Any], query: str) -> list[Any]:
@@ -215,7 +191,18 @@ def attempts_over_budget(history: History) -> Iterator[str]:
         for move in moves:
             if move.attempt_count < 0:
                 yield f"{job_id} has {move.attempt_count} attempts"
-    charged = Counter(c.job_id for c in history.closed if c.outcome != "released")
+    charged: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    for c in sorted(history.closed, key=lambda c: c.claim_version):
+        if c.outcome == "released":
+            continue
+        charged[c.job_id] += 1
+        if c.is_lost and c.state == State.RETRYING and c.attempt == budget.get(c.job_id):
+            charged[c.job_id] -= 1  # Its own failures had used the rest of its budget: once more, alone.
+        elif c.is_lost:
+            lost[c.job_id] += 1
+        elif c.state != State.DEAD_LETTER and c.outcome in ("temporary", "permanent", "timeout", "system"):
+            charged[c.job_id] -= lost.pop(c.job_id, 0)  # An outcome of its own gives them back (ADR 018).
     for job in history.jobs.values():
         running = 1 if job.state is State.RUNNING else 0
         if charged[job.id] + running != job.attempt_count:

@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
-from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.worker_protocol import lost_claims
 from tests.faults.crew import until
@@ -39,6 +41,21 @@ async def test_a_submit_with_a_key_is_stored_once_and_answered_the_same_for_ever
         assert first.priority == "critical", "inherited, also in the answer"
     assert rows(postgres_database, "SELECT count(*) FROM inbox_jobs WHERE idempotency_key = 'k'") == [(1,)]
     check(postgres_database)
+
+
+@CUTS
+async def test_a_replay_whose_commit_was_lost_is_marked_and_leaves_its_group(postgres_database: str, cut: Cut) -> None:
+    async with proxied(postgres_database) as (proxy, url), opened(url) as store:
+        await store.submit(Submission(type="t"))
+        (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=1))
+        await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no")))])
+        assert len((await store.failure_groups(None)).groups) == 1
+        failed = await store.get(claim.job.id)
+        trap = proxy.cut("COMMIT", cut)
+        replayed = await store.submit(replay_of(failed))
+        assert trap.sprung.is_set()
+        assert not replayed.replayed, "it is the first answer, and no repeated one"
+        assert not (await store.failure_groups(None)).groups
 
 
 async def test_the_answer_to_a_lost_commit_is_the_stored_one_even_if_the_job_ran_meanwhile(
@@ -155,9 +172,7 @@ async def test_a_claim_whose_answer_was_lost_comes_back_when_its_lease_is_over(
 
 
 @CUTS
-@pytest.mark.parametrize(
-    ("callback", "text"), [(None, "lease_token_hash"), (CALLBACK, "COMMIT")], ids=["plain", "full"]
-)
+@pytest.mark.parametrize(("callback", "text"), [(None, "euterpe_running"), (CALLBACK, "COMMIT")], ids=["plain", "full"])
 async def test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_was_lost(
     postgres_database: str, cut: Cut, callback: str | None, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,26 +189,6 @@ async def test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_w
         [again] = await store.control_plane.claim_for(request, ["w"])
         assert (again.job.id, again.job.attempt_count) == (lost.job_id, 1)
         assert (await store.get(runs.job.id)).claim_version == 1
-    check(postgres_database)
-
-
-@CUTS
-async def test_what_was_claimed_by_a_receipt_for_http_workers_is_given_back_when_the_answer_was_lost(
-    postgres_database: str, cut: Cut, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lost_claims, "PAUSES_S", (0.0, 0.2, 0.2))
-    async with proxied(postgres_database) as (proxy, url), opened(url) as store:
-        request = ClaimRequest(worker_id="w", limit=16, by_receipt=True)
-        stored = await store.submit_many([Submission(type="t")] * 32)
-        runs = await store.control_plane.claim_for(request, ["w"] * 16)
-        trap = proxy.cut("token_hashes", cut)
-        with pytest.raises(CommitUnknown):
-            await store.control_plane.claim_for(request, ["w"] * 16)
-        assert trap.sprung.is_set()
-        again = await store.control_plane.claim_for(request, ["w"] * 16)
-        assert [(claim.job.id, claim.job.attempt_count) for claim in again] == [(s.job_id, 1) for s in stored[16:]]
-        assert [claim.job.id for claim in runs] == [s.job_id for s in stored[:16]]
-        assert {(await store.get(claim.job.id)).claim_version for claim in runs} == {1}
     check(postgres_database)
 
 

@@ -18,9 +18,9 @@ JOBS = 1500
 CLAIMERS = 10
 
 
-@pytest.mark.parametrize("priorities", [5, 1], ids=["on rows", "in chunks"])
+@pytest.mark.parametrize("priorities", [5, 1], ids=["lone runs", "long runs"])
 async def test_ten_processes_claim_each_job_exactly_once(database: str, crew: Crew, priorities: int) -> None:
-    """Jobs that differ in nothing wait in chunks on Postgres (ADR 017)."""
+    """On Postgres, jobs of one priority stand in long runs of the line."""
     async with opened(database) as store:
         await store.submit_many([Submission(type="t", priority=i % priorities) for i in range(JOBS)])
     taken = await together(crew.start_many(CLAIMERS, actors.claimer, database, 7))

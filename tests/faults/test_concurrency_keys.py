@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
-from euterpe.model.submitting.submission import Submission
+from euterpe.model.submitting.submission import LOCAL_REQUESTER, Submission
+from euterpe.stores.sql.rows import limit_key
 from tests.faults import actors
 from tests.faults.crew import Crew, together
 from tests.faults.history import check
 from tests.faults.recorder import run
 from tests.faults.stores import opened
+from tests.line.acts import held_until_asked_again
 
 JOBS = 80
 LIMIT = 3
@@ -62,5 +68,25 @@ async def test_parked_jobs_of_a_key_go_on_even_if_nobody_of_it_ends_any_more(dat
         first = await store.claim(ClaimRequest(worker_id="w", limit=10))
         assert len(first) == 2
         run(database, "DELETE FROM inbox_jobs WHERE state = 'running'")
-        assert await store.sweeps.unpark_idle() == 2, "as many as the limit allows, not all eight"
-        assert len(await store.claim(ClaimRequest(worker_id="w", limit=10))) == 2
+        assert await store.sweeps.unpark_idle() > 0
+        again = await store.claim(ClaimRequest(worker_id="w", limit=10))
+        assert len(again) == 2, "as many as the limit allows, not all eight"
+
+
+@pytest.mark.parametrize("told", [{}, {"callback_url": "https://example.com/"}], ids=["plain", "told"])
+async def test_a_turn_that_meets_only_locked_keys_asks_again(
+    postgres_database: str, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the lock of a key is done in a moment. "There is nothing" would send the worker to sleep."""
+    async with opened(postgres_database) as store:
+        await store.submit(keyed("a", **told))
+        ended = await store.claim(ClaimRequest(worker_id="w", limit=1))
+        waiting = await store.submit(keyed("b"))
+        lock = ("SELECT 1 FROM euterpe_keys WHERE name = $1 FOR UPDATE", limit_key(LOCAL_REQUESTER, "b"))
+        async with held_until_asked_again(postgres_database, monkeypatch, *lock):
+            _, claims = await store.exchange([Report(ended[0], Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
+        assert [claim.job.id for claim in claims] == [waiting.job_id]
+
+
+def keyed(key: str, **said: Any) -> Submission:
+    return Submission(type="t", concurrency_key=key, concurrency_limit=1, **said)

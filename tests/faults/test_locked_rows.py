@@ -16,7 +16,8 @@ from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.jobs import claim as claims
+from euterpe.stores.sql.exchange.plain import PlainCompletions
+from euterpe.stores.sql.exchange.turn import turn
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
@@ -81,7 +82,7 @@ async def test_a_claim_takes_nothing_that_another_is_just_taking(
     transaction = other.transaction()
     await transaction.start()
     request = ClaimRequest(worker_id="rival", limit=2)
-    rivals, _ = await engine.pump(other, claims.claim(request, engine.family))
+    rivals = (await engine.pump(other, turn(PlainCompletions(), request))).claims
     claiming = asyncio.create_task(store.claim(ClaimRequest(worker_id="w", limit=2)))
     await done_or_waiting_for(claiming, other, engine)
     await transaction.commit()
@@ -126,15 +127,14 @@ async def test_an_event_that_is_just_redelivered_is_not_pruned(
     assert (await store.outbox.get(event.id)).state == State.SCHEDULED
 
 
-async def test_a_parked_job_that_was_held_when_its_turn_came_is_unparked_beside_one_that_runs(
+async def test_a_job_that_was_held_when_a_place_of_its_key_came_free_gets_it(
     store: SqlStore, other: asyncpg.Connection[Any]
 ) -> None:
     jobs = [Submission(type="mail", concurrency_key="k", concurrency_limit=2) for _ in range(3)]
-    parked = (await store.submit_many(jobs))[2].job_id
+    waiting = (await store.submit_many(jobs))[2].job_id
     first, _ = await store.claim(ClaimRequest(worker_id="w", limit=10))
     async with other.transaction():
-        await other.fetch("SELECT 1 FROM inbox_jobs WHERE id = $1 FOR UPDATE", parked)
+        await other.fetch("SELECT 1 FROM inbox_jobs WHERE id = $1 FOR UPDATE", waiting)
         await store.settle([Report(first, Success(b"1"))])
-    assert await store.claim(ClaimRequest(worker_id="w", limit=10)) == []
-    await store.sweeps.recover()
-    assert [claim.job.id for claim in await store.claim(ClaimRequest(worker_id="w", limit=10))] == [parked]
+        assert await store.claim(ClaimRequest(worker_id="w", limit=10)) == []
+    assert [claim.job.id for claim in await store.claim(ClaimRequest(worker_id="w", limit=10))] == [waiting]

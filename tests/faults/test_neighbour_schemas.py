@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.submitting.submission import LOCAL_REQUESTER, Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.rows import limit_key
-from euterpe.stores.sql.statements import text_of
 from euterpe.stores.sql.store import SqlStore
 
 
@@ -36,18 +36,17 @@ async def neighbour(postgres_url: str) -> AsyncIterator[str]:
 
 
 async def test_a_key_that_a_neighbour_is_counting_is_not_ours(
-    store: SqlStore, fresh_postgres_url: str, postgres_url: str, neighbour: str
+    store: SqlStore, postgres_url: str, neighbour: str
 ) -> None:
     await store.open()
     try:
         await store.submit_many([Submission(type="t", concurrency_key="acme", concurrency_limit=1)] * 3)
-        assert len(await store.claim(ClaimRequest(worker_id="w", limit=1))) == 1
+        (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=1))
         with psycopg.connect(postgres_url) as counting:
-            lock = text_of("postgres", "lock_keys", neighbour).sql.replace(":keys", "%(keys)s")
-            counting.execute(lock, {"keys": [limit_key(LOCAL_REQUESTER, "acme")]})
-            assert await store.claim(ClaimRequest(worker_id="w", limit=1)) == []
-            (schema,) = parse_qs(urlsplit(fresh_postgres_url).query)["schema"]
-            parked = counting.execute(f"SELECT count(*) FROM {schema}.inbox_jobs WHERE parked").fetchone()
-        assert parked == (2,)
+            counting.execute(f"SET search_path = {neighbour}")
+            key = limit_key(LOCAL_REQUESTER, "acme")
+            counting.execute("INSERT INTO euterpe_keys (name) VALUES (%s)", [key])
+            await store.settle([Report(claim, Success(b"1"))])
+            assert len(await store.claim(ClaimRequest(worker_id="w", limit=2))) == 1
     finally:
         await store.close()

@@ -17,6 +17,7 @@ from tests.faults.crew import until
 from tests.faults.proxy import Cut, proxied
 from tests.faults.recorder import rows
 from tests.faults.stores import opened
+from tests.patience import PATIENCE_S
 
 UNIQUE = Submission(type="t", unique_key="k")
 GATE = """
@@ -60,6 +61,23 @@ async def test_the_key_of_a_job_that_is_retried_during_a_sweep_is_not_forgotten(
         await connection.close()
         assert await sweep == 0
         assert (await store.submit(UNIQUE)).job_id == claim.job.id, "a second job waits for one key"
+
+
+async def test_a_transaction_that_holds_a_key_holds_up_no_settle(postgres_database: str) -> None:
+    """Somebody submitted in a transaction that stays open: whether that job will be there, nobody knows yet."""
+    async with opened(postgres_database) as store:
+        older, neighbour = await store.submit(UNIQUE), await store.submit(Submission(type="t"))
+        claims = await store.claim(ClaimRequest(worker_id="w", limit=2))
+        connection = await PostgresEngine(postgres_database).connect()
+        async with asyncio.timeout(PATIENCE_S):
+            transaction = connection.transaction()
+            await transaction.start()
+            await store.submit_unit_on(Unit(drafts_of([UNIQUE])), connection)
+            await store.settle([Report(claim, Failed(Failure(Category.TEMPORARY, "no"))) for claim in claims])
+        assert [(await store.get(i.job_id)).state for i in (older, neighbour)] == ["retrying", "retrying"]
+        await transaction.rollback()
+        assert (await store.submit(UNIQUE)).job_id == older.job_id, "it has kept its key"
+        await connection.close()
 
 
 async def test_a_batch_with_a_kept_job_is_answered_after_its_answer_was_lost(postgres_database: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final
 import asyncpg
 
 from euterpe.model.errors import EuterpeError
-from euterpe.stores.sql.postgres.conversions import converted
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import MakeProgram, Program, Statement
 
@@ -44,7 +43,7 @@ class Actor:
         self._start()
 
     def _start(self) -> None:
-        self._program: Program[Any] = converted(self._make())
+        self._program: Program[Any] = self._make()
         self._statement: Statement | None = None
         self._begun = False
         self._returned: Any = None
@@ -104,10 +103,10 @@ async def run_in_order(order: str, actors: dict[str, Actor], watcher: asyncpg.Co
         if not actor.is_over and actor.pending is None:
             actor.step()
         for moving in actors.values():
-            await _until_done_or_blocked(moving, watcher)
+            await until_done_or_blocked(moving, watcher)
 
 
-async def _until_done_or_blocked(actor: Actor, watcher: asyncpg.Connection[Any]) -> None:
+async def until_done_or_blocked(actor: Actor, watcher: asyncpg.Connection[Any]) -> None:
     while actor.pending is not None:
         await asyncio.wait([actor.pending], timeout=GLANCE_S)
         if actor.pending.done():

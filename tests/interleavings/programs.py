@@ -15,11 +15,11 @@ from euterpe.model.state import State
 from euterpe.model.submitting.batch import Parent, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import DAY_US, Submission
-from euterpe.stores.sql.exchange import keyed_exchange, one_statement
-from euterpe.stores.sql.exchange.simple_jobs import simple_completions
-from euterpe.stores.sql.jobs import claim as jobs_claim
+from euterpe.stores.sql.exchange.plain import PlainCompletions, plain_completions
+from euterpe.stores.sql.exchange.postgres import settle_and_claim
+from euterpe.stores.sql.exchange.turn import turn
 from euterpe.stores.sql.jobs import heartbeat, settle
-from euterpe.stores.sql.maintenance import operator, sweep
+from euterpe.stores.sql.maintenance import operator, sweep, walks
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.submitting import late_dependencies, submit
@@ -49,23 +49,13 @@ def _advance(world: World) -> Program[Any]:
 
 
 def _turn(world: World) -> Program[Any]:
-    completions = simple_completions([Report(world.claims["plain"], SUCCESS)])
+    completions = plain_completions([Report(world.claims["plain"], SUCCESS)])
     assert completions is not None
-    return one_statement.fast_exchange(completions, CLAIM)
+    return turn(completions, CLAIM)
 
 
-def _releasing_turn(world: World) -> Program[Any]:
-    completions = simple_completions([Report(claim, SUCCESS) for claim in world.claim("plain", "spawner")])
-    assert completions is not None
-    return one_statement.releasing_exchange(completions, CLAIM)
-
-
-def _keyed_turn(world: World) -> Program[Any]:
-    completions = simple_completions(
-        [Report(claim, SUCCESS) for claim in world.claim("plain", "keyed")], with_keys=True
-    )
-    assert completions is not None
-    return keyed_exchange.exchange_keyed(completions, CLAIM)
+def _full_turn(world: World, *names: str) -> Program[Any]:
+    return settle_and_claim([decide(claim.job, SUCCESS, Random(1)) for claim in world.claim(*names)], CLAIM)
 
 
 def _spawn(world: World) -> Program[Any]:
@@ -82,14 +72,15 @@ def _cancel(world: World, name: str, *, force: bool = False) -> Program[Any]:
     return operator.cancel(world.ids[name], None, "postgres", force=force)
 
 
+WALKS: Final = ("adopt", "walk_line", "walk_key_lines", "walk_keys")
 TURNS: Final = ("turn", "releasing_turn", "keyed_turn")
 APART: Final = (
     frozenset({"submit", "claim", *TURNS}),
     frozenset({"submit_with_key", "submit_with_old_key", "expire_keys", "prune"}),
     frozenset({"prune", "prune_events", "redeliver"}),
-    frozenset({"promote", "claim", *TURNS, "end_lifetimes"}),
+    frozenset({"promote", "claim", *TURNS, "end_lifetimes", *WALKS}),
     frozenset({"retry", "dead_letter", "claim", "end_lifetimes"}),
-    frozenset({"update_waiting", "claim", *TURNS, "promote", "end_lifetimes", "unpark"}),
+    frozenset({"update_waiting", "claim", *TURNS, "promote", "end_lifetimes", *WALKS}),
     frozenset({"update_retrying", "claim", *TURNS, "promote"}),
     frozenset(
         {
@@ -133,10 +124,10 @@ PROGRAMS: Final[dict[str, Make]] = {
     ),
     "watch_dependencies": lambda _: late_dependencies.watch_dependencies(10),
     "spawn": _spawn,
-    "claim": lambda _: jobs_claim.claim(CLAIM, "postgres"),
+    "claim": lambda _: turn(PlainCompletions(), CLAIM),
     "turn": _turn,
-    "releasing_turn": _releasing_turn,
-    "keyed_turn": _keyed_turn,
+    "releasing_turn": lambda w: _full_turn(w, "plain", "spawner"),
+    "keyed_turn": lambda w: _full_turn(w, "plain", "keyed"),
     "heartbeat": lambda w: heartbeat.heartbeat(
         [c.lease for c in w.claim("parent", "lost", "ageing", "keyed", "plain")], LEASE_TTL_US
     ),
@@ -165,7 +156,11 @@ PROGRAMS: Final[dict[str, Make]] = {
         Random(1),
     ),
     "end_lifetimes": lambda _: sweep.end_lifetimes(10, "postgres"),
-    "unpark": lambda _: sweep.unpark_idle(10),
+    "refresh_running": lambda _: sweep.refresh_running(10),
+    "adopt": lambda _: walks.adopt(0, 100),
+    "walk_line": lambda _: walks.walk_line(walks.LINE_BEGIN, 100, "postgres"),
+    "walk_key_lines": lambda _: walks.walk_key_lines(walks.KEY_LINE_BEGIN, 100, "postgres"),
+    "walk_keys": lambda _: walks.walk_keys("", 100, "postgres"),
     "prune": lambda _: sweep.prune(State.COMPLETED, DAY_US, 10),
     "expire_keys": lambda _: sweep.expire_keys(10),
     "prune_events": lambda _: sweep.prune_events(State.COMPLETED, DAY_US, 10),

@@ -23,10 +23,11 @@ from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 
-NUMBERED: Final = frozenset({"inbox_jobs", "job_outbox_events", "euterpe_claims"})
+NUMBERED: Final = frozenset({"inbox_jobs", "job_outbox_events", "euterpe_line", "euterpe_running"})
 TABLES: Final = (
     "inbox_jobs", "euterpe_ended_attempts", "job_dependencies", "idempotency_keys", "job_outbox_events",
-    "euterpe_outbox_deliveries", "euterpe_tombstones", "euterpe_unwatched_dependencies", "audit",
+    "euterpe_outbox_deliveries", "euterpe_tombstones", "euterpe_unwatched_dependencies", "audit", "euterpe_line",
+    "euterpe_running", "euterpe_keys", "euterpe_key_line",
 )  # fmt: skip
 HOOK: Final = "https://receiver.example/hook"
 STEADY: Final = RetryPolicy(Backoff(jitter=0.0))
@@ -119,6 +120,4 @@ async def kept(connection: asyncpg.Connection[Any], tables: Sequence[str]) -> st
         await connection.execute(f"CREATE TEMP TABLE kept_{table} AS TABLE {table}")
         own = "OVERRIDING SYSTEM VALUE" if table in NUMBERED else ""
         restore += f"DELETE FROM {table}; INSERT INTO {table} {own} SELECT * FROM kept_{table};"
-    # The last column: Postgres makes it out of the others, and takes it from nobody.
-    await connection.execute("ALTER TABLE kept_inbox_jobs DROP COLUMN indexed_state")
     return f"BEGIN; SET LOCAL session_replication_role = replica; {restore} DELETE FROM audit; COMMIT"

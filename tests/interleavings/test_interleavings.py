@@ -54,7 +54,7 @@ class Stage:
 @pytest.fixture
 async def stage(audited_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     # Who waits here waits for the other's next step, however busy the machine is.
-    monkeypatch.setattr("euterpe.stores.sql.exchange.one_statement.LOCK_WAIT_MS", 20_000)
+    monkeypatch.setattr("euterpe.stores.sql.exchange.turn.LOCK_WAIT_MS", 20_000)
     clock = FrozenClock()
     engine = PostgresEngine(audited_url, clock)
     connections = [await engine.connect() for _ in range(3)]

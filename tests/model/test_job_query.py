@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.reading.job_query import QUERY_LIMIT, SCAN_LIMIT, joined, parse_query, query_text
-from euterpe.model.reading.views import Search
+from euterpe.model.reading.job_query import QUERY_LIMIT, joined, parse_query, query_text
+from euterpe.model.reading.views import SCAN_LIMIT, Search
 from euterpe.model.state import State
 
 NOW = 1_767_225_600_000_000

@@ -148,11 +148,16 @@ def test_only_a_retry_waits_and_only_failures_carry_an_error(job: JobRow, failur
     assert error["category"] == str(failure.category)
 
 
-@given(running_jobs())
-def test_a_sweep_retries_a_lost_lease_while_it_may_and_else_buries_the_job(job: JobRow) -> None:
-    """Never `failed`: that is the worker's word, and a move the table does not let a sweep make."""
+@given(running_jobs(), st.data())
+def test_a_sweep_retries_a_lost_lease_while_it_may_and_else_buries_the_job(job: JobRow, data: st.DataObject) -> None:
+    """Never `failed`: that is the worker's word, and a move the table does not let a sweep make. A job whose own
+    failures have used the rest of its budget is tried once more after its first loss."""
+    lost = data.draw(st.integers(0, job.attempt_count - 1))
+    if lost:
+        job = msgspec.structs.replace(job, error=f'{{"code": "lost_lease", "lost_attempts": "{lost}"}}')
     settlement = decide(job, Failed(LOST_LEASE), By.SWEEP)
-    may_retry = job.retry.on_system and job.attempt_count < job.max_attempts
+    has_budget = job.attempt_count < job.max_attempts or (lost == 0 and job.attempt_count > 1)
+    may_retry = job.retry.on_system and has_budget
     assert settlement.state is (State.RETRYING if may_retry else State.DEAD_LETTER)
 
 

@@ -71,7 +71,7 @@ def test_every_variable_of_the_manifests_is_a_key_and_has_a_value_that_fits() ->
     assert load_config(None, set_there).api.host == "0.0.0.0"  # noqa: S104  # a pod listens to its probes
 
 
-@pytest.mark.parametrize("name", ["api", "worker", "outbox"])
+@pytest.mark.parametrize("name", ["api", "worker", "outbox", "transcode"])
 def test_a_deployment_runs_a_real_role_with_probes_that_are_answered(name: str) -> None:
     (deployment,) = [each for each in of_kind("Deployment") if each["metadata"]["name"] == f"euterpe-{name}"]
     template = deployment["spec"]["template"]
@@ -101,3 +101,26 @@ def test_workers_are_scaled_by_signals_that_exist() -> None:
         assert trigger["type"] == "prometheus"
         assert metrics_in(trigger["metadata"]["query"]) <= families()
         assert float(trigger["metadata"]["threshold"]) > 0
+
+
+def test_manifests_pin_images_hold_no_secret_and_give_no_token() -> None:
+    for deployment in of_kind("Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            assert re.fullmatch(r"[a-z]+@sha256:[0-9a-f]{64}", container["image"]), container["image"]
+    assert of_kind("Secret") == []
+
+
+def test_a_network_policy_covers_every_pod_and_leaves_the_ports_of_probes_open() -> None:
+    (policy,) = of_kind("NetworkPolicy")
+    spec = policy["spec"]
+    assert set(spec["policyTypes"]) == {"Ingress", "Egress"}
+    open_ports = {port["port"] for rule in spec["ingress"] for port in rule["ports"]}
+    for deployment in of_kind("Deployment"):
+        template = deployment["spec"]["template"]
+        assert spec["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        ports = [port["containerPort"] for each in template["spec"]["containers"] for port in each["ports"]]
+        assert open_ports.issuperset(ports)
+    (outside,) = [to["ipBlock"] for rule in spec["egress"] for to in rule.get("to", ()) if "ipBlock" in to]
+    assert "169.254.0.0/16" in outside["except"], "the metadata of a cloud"

@@ -420,3 +420,15 @@ def test_whatever_key_is_used_only_allowed_ones_come_out(key: str, value: str) -
     record = logging.makeLogRecord({"name": "euterpe.x", "msg": "m", key: value})
     AllowList(strict=False).filter(record)
     assert set(record.euterpe_fields) <= ALLOWED_KEYS  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("log_format", ["json", "human"])
+def test_secrets_among_the_extras_of_a_users_record_are_hidden(open_log: OpenLog, log_format: str) -> None:
+    log = open_log("info", log_format)
+    nested = {"user": "ada", "credentials": {"x": CANARY}, "all": [{"Authorization": CANARY}]}
+    THEIRS.info("signed in", extra={"password": CANARY, "api_key": CANARY, "account": nested, "tokens": 7})
+    assert CANARY not in log.text
+    assert "ada" in log.text
+    assert "***" in log.text
+    if log_format == "json":
+        assert log.lines[0]["tokens"] == 7

@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from euterpe.config import rules
+from euterpe.model.events.outbox import OutboxBacklog
 from euterpe.model.failures.circuit_breaker import BreakerCode
 from euterpe.model.failures.failure import Category
 from euterpe.observe import families
@@ -39,11 +40,15 @@ CONTRACT = {
     "claim_latency_seconds": ("histogram", {"queue"}),
     "credential_refresh_total": ("counter", {"outcome"}),
     "outbox_pending": ("gauge", set()),
+    "outbox_retrying": ("gauge", set()),
     "outbox_delivery_attempts_total": ("counter", {"outcome"}),
     "outbox_dead_letter_total": ("counter", set()),
     "jobs_reclaimed_total": ("counter", set()),
     "stale_writes_rejected_total": ("counter", set()),
     # Our own, beside the documents'.
+    "euterpe_jobs_adopted_total": ("counter", set()),
+    "euterpe_housekeeping_overdue_seconds": ("gauge", set()),
+    "euterpe_housekeeping_removed_total": ("counter", {"kind"}),
     "euterpe_attempts_total": ("counter", {"type", "outcome"}),
     "euterpe_attempt_duration_seconds": ("histogram", {"type"}),
 }
@@ -72,12 +77,15 @@ def lived_in() -> Metrics:
     metrics.retried("media")
     metrics.dead_lettered("media")
     metrics.reclaimed()
+    metrics.adopted()
     metrics.reaper_moved()
     metrics.stale_write()
     metrics.credential_refresh("refreshed")
     metrics.outbox_attempts("delivered")
     metrics.outbox_dead_lettered()
-    metrics.sample_outbox(3)
+    metrics.sample_outbox(OutboxBacklog(pending=3, retrying=2))
+    metrics.housekept("jobs", 500)
+    metrics.sample_housekeeping(7.5)
     metrics.sample_queues({"media": 4}, {"media": 12.5})
     metrics.breaker_state("media", BreakerCode.OPEN)
     return metrics
@@ -91,6 +99,11 @@ def test_the_names_types_and_labels_are_those_of_the_contract() -> None:
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         shown[name] = (family.type, labels)
     assert shown == CONTRACT
+
+
+def test_events_that_wait_for_another_try_are_counted_beside_all_that_wait() -> None:
+    seen = samples(lived_in())
+    assert (seen["outbox_pending"], seen["outbox_retrying"]) == (3, 2)
 
 
 def test_the_buckets_are_seconds_from_a_millisecond_to_the_longest_run() -> None:
@@ -109,7 +122,8 @@ def test_what_never_happened_is_zero_for_counters_and_absent_for_gauges() -> Non
     seen = samples(Metrics(["media"]))
     assert seen['jobs_completed_total{queue="media"}'] == 0
     assert seen["stale_writes_rejected_total"] == 0
-    assert not any(key.startswith(("queue_length", "outbox_pending", "circuit_breaker_state")) for key in seen)
+    gauges = ("queue_length", "outbox_pending", "outbox_retrying", "circuit_breaker_state")
+    assert not any(key.startswith(gauges) for key in seen)
 
 
 def test_an_empty_queue_of_the_configuration_has_the_length_0() -> None:

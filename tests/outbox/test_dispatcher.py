@@ -18,6 +18,7 @@ from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
+from euterpe.webhook import endpoints
 from euterpe.webhook.dispatcher import Dispatcher
 from euterpe.webhook.settings import OpenedSecrets
 from euterpe.webhooks import verify
@@ -192,11 +193,46 @@ async def test_a_failing_receiver_is_left_alone_by_its_breaker(backend: Backend)
         assert len(receiver.got) <= 7, "the open breaker lets nothing more through"
 
 
-async def test_an_address_inside_is_refused_for_good_and_nothing_connects(backend: Backend) -> None:
+async def test_an_address_that_no_process_may_call_ends_with_the_reason_and_nothing_connects(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "FORBIDDEN_US", 0)
     async with receiving() as receiver, dispatching(backend, policy=EgressPolicy()):
         await make_ended_job(backend, receiver.url, callback_events="terminal")
-        assert list((await until_settled(backend)).values()) == ["dead_letter"]
-        assert receiver.got == []
+        ((event_id, state),) = (await until_settled(backend)).items()
+        assert (state, receiver.got) == ("dead_letter", [])
+        ended = await backend.store.outbox.get(event_id)
+        assert ended.error is not None
+        assert "the egress rules of every process that took it forbid it" in ended.error
+
+
+async def test_an_event_that_one_process_may_not_send_is_left_to_one_that_may(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with receiving() as receiver, dispatching(backend, policy=EgressPolicy(), worker_id="strict"):
+        await make_ended_job(backend, receiver.url, callback_events="terminal")
+        waiting = await until_one_is_put_off(backend)
+        assert waiting.error is not None
+        assert waiting.error.endswith("it is left to a process whose egress rules allow it")
+        assert "egress rules of this process forbid a webhook; it is left to another process" in caplog.text
+        async with dispatching(backend, worker_id="open"):
+            assert list((await until_settled(backend)).values()) == ["completed"]
+        assert len(receiver.got) == 1
+
+
+@pytest.mark.parametrize(("asked", "shown"), [("all", False), ("terminal_with_stack", True), ("all_with_stack", True)])
+async def test_a_traceback_goes_only_to_receivers_that_asked_for_it(backend: Backend, asked: str, shown: bool) -> None:
+    stack = 'Traceback (most recent call last):\n  File "/srv/app/reports.py", line 7, in render\nKeyError: 7'
+    async with receiving() as receiver, dispatching(backend):
+        failure = Failed(Failure(Category.PERMANENT, "no such report", "report.missing", stack))
+        await make_ended_job(backend, receiver.url, failure, callback_events=asked)
+        await until_settled(backend)
+        types = [got.document["type"] for got in receiver.got]
+        assert types == (["job.failed"] if asked.startswith("terminal") else ["job.running", "job.failed"])
+        told = receiver.got[-1]
+        assert (b"/srv/app" in told.body) is shown
+        assert told.document["error"]["code"] == "report.missing"
+        assert told.document["error"]["message"] == "no such report"
 
 
 async def test_two_dispatchers_share_the_outbox_without_a_double_delivery(backend: Backend) -> None:

@@ -11,14 +11,15 @@ import pytest
 
 from euterpe.backends.engines import Backend
 from euterpe.model.events.outbox import OutboxEvent
-from euterpe.webhook import prefetched
+from euterpe.webhook import endpoints, prefetched
 from tests.outbox.dispatching import dispatching, make_ended_job, make_ended_jobs, until_settled
 from tests.outbox.receiver import Receiver, receiving
 from tests.outbox.test_fair_turns import make_events
 from tests.patience import PATIENCE_S
 
-SLOTS_OF_ONE = 4
-"""Of five, one receiver gets all but one."""
+SLOTS_OF_ONE = 5
+"""A requester that is alone has them all."""
+SLOTS_BESIDE_OTHERS = 4
 PATIENT: dict[str, Any] = {"deadline_s": 60.0}
 """A closed gate is what these tests are about, and not a receiver that is given up."""
 
@@ -129,6 +130,7 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefetched, "HELD_AT_MOST_S", 600.0)
+    monkeypatch.setattr(endpoints, "ALONE_US", 600_000_000)
     async with (
         receiving() as many,
         receiving() as other,
@@ -139,8 +141,8 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
         await prove(backend, other, requester_id="other")
         newcomer.gate = asyncio.Semaphore(0)
         await make_events(backend, "many", 10, many.url)
-        await many.wait_for(1 + SLOTS_OF_ONE)
-        assert len(dispatcher._prefetched) == 10 - SLOTS_OF_ONE
+        await many.wait_for(1 + SLOTS_BESIDE_OTHERS)
+        assert len(dispatcher._prefetched) == 10 - SLOTS_BESIDE_OTHERS
         await make_ended_job(backend, other.url, callback_events="terminal", requester_id="other")
         await other.wait_for(2)
         await make_ended_job(backend, newcomer.url, callback_events="terminal", requester_id="new")
@@ -151,10 +153,10 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
         many.gate.release()
 
         async def taken() -> bool:
-            return len(newcomer.got) > 0 or len(many.got) > 1 + SLOTS_OF_ONE
+            return len(newcomer.got) > 0 or len(many.got) > 1 + SLOTS_BESIDE_OTHERS
 
         await until(taken)
-        assert (len(newcomer.got), len(many.got)) == (1, 1 + SLOTS_OF_ONE)
+        assert (len(newcomer.got), len(many.got)) == (1, 1 + SLOTS_BESIDE_OTHERS)
         for receiver in (many, other, newcomer):
             open_gate(receiver)
         await until_settled(backend)

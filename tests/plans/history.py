@@ -53,6 +53,11 @@ _POSTGRES_JOBS: Final = (
     .replace("SINCE", "$2::bigint")
     .replace("NUMBERS", "generate_series(1::bigint, $1::bigint) AS i")
     .replace("PAYLOAD", "$3::bytea")
+    .replace("fingerprint, failed_at", "fingerprint, failed_at, listed")
+    .replace(
+        "FROM generate_series",
+        ", CASE i % 50 WHEN 0 THEN 'dead_letter' WHEN 1 THEN 'failed' END FROM generate_series",
+    )
 )
 
 _ATTEMPTS: Final = """
@@ -161,6 +166,51 @@ async def _add_to_postgres(
         await analyze(url)
 
 
+BACKLOG: Final = """
+INSERT INTO inbox_jobs (id, requester_id, queue, type, state, listed, priority, payload, max_attempts, run_at,
+    created_at, updated_at, scheduled_at, expires_at, execution_timeout_us, visibility_us, concurrency_key,
+    concurrency_limit, pending_dependencies)
+SELECT gen_random_uuid(), 'local', queue, type, state, CASE state WHEN 'scheduled' THEN NULL ELSE state END, 2, $3, 3,
+       CASE state WHEN 'delayed' THEN $2 + 3600000000 ELSE $2 END, $2, $2, $2, $2 + 86400000000, 1800000000, 300000000,
+       key, CASE WHEN key IS NULL THEN NULL ELSE 1 END, CASE state WHEN 'pending' THEN 1 ELSE 0 END
+FROM (VALUES ('default', 'paused', 'scheduled', NULL), ('default', 'unknown', 'scheduled', NULL),
+             ('default', 'keyed', 'scheduled', 'full'), ('default', 't', 'delayed', NULL),
+             ('default', 't', 'pending', NULL)
+     ) AS k (queue, type, state, key), generate_series(1::bigint, $1::bigint)
+"""
+"""So many jobs of each: of a paused type, an unknown one, one full key, one delayed hour, and with dependencies."""
+_IN_LINE: Final = """
+INSERT INTO euterpe_line (queue, type, priority, seq, jobs, expires_at, since, can_wait, tells)
+SELECT queue, type, priority, seq, 1, expires_at, scheduled_at, false, false FROM inbox_jobs
+WHERE seq > $1 AND state = 'scheduled' AND concurrency_key IS NULL AND type IN ('paused', 'unknown')
+"""
+_IN_KEY_LINE: Final = """
+INSERT INTO euterpe_key_line (key, queue, type, priority, seq, since, expires_at, most, can_wait, tells)
+SELECT requester_id || chr(31) || concurrency_key, queue, type, priority, seq, scheduled_at, expires_at, 1, false, false
+FROM inbox_jobs WHERE seq > $1 AND state = 'scheduled' AND concurrency_key = 'full'
+"""
+
+
+async def add_backlog(url: str, count: int, now_us: int) -> None:
+    """Jobs that wait and that no worker may take: see `BACKLOG`. On Postgres, each in a run of its own."""
+    dsn, options = split_url(url)
+    connection = await asyncpg.connect(dsn, server_settings={"search_path": options.get("schema", "public")})
+    try:
+        await connection.execute("SET synchronous_commit = off")
+        async with connection.transaction():
+            newest = await connection.fetchval("SELECT COALESCE(MAX(seq), 0) FROM inbox_jobs")
+            await connection.execute(BACKLOG, count, now_us, PAYLOAD)
+            await connection.execute(_IN_LINE, newest)
+            await connection.execute(_IN_KEY_LINE, newest)
+            await connection.execute(
+                "INSERT INTO euterpe_keys (name, running, in_line) VALUES ('local' || chr(31) || 'full', 1, 0)"
+                " ON CONFLICT DO NOTHING"
+            )
+    finally:
+        await connection.close()
+    await analyze(url)
+
+
 async def analyze(url: str) -> None:
     """Fresh statistics on Postgres, for this schema alone."""
     dsn, options = split_url(url)
@@ -176,11 +226,11 @@ async def _drop_indexes(connection: asyncpg.Connection[asyncpg.Record]) -> list[
     """Without the indexes of the two tables that a million rows go to; returns what makes them again."""
     keys = await connection.fetch(
         "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
-        " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'euterpe_ended_attempts'::regclass)"
+        " WHERE contype IN ('p', 'u') AND conrelid IN ('inbox_jobs'::regclass, 'euterpe_ended_attempts'::regclass)"
     )
     indexes = await connection.fetch(
         "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
-        " AND tablename = 'inbox_jobs' AND indexname NOT LIKE '%_pkey'"
+        " AND tablename = 'inbox_jobs' AND indexname NOT LIKE '%_pkey' AND indexname NOT LIKE '%_id_key'"
     )
     for table, name, _ in keys:
         await connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")

@@ -6,7 +6,6 @@ from euterpe.backends.dashboard import dashboard_reads
 from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
-from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.dependency import Dependency
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.backoff import Backoff, Strategy
@@ -21,7 +20,7 @@ from euterpe.stores.sql.reads.changes import changes
 from euterpe.stores.sql.reads.job_states import WaitingJobs
 from euterpe.stores.sql.reads.usage import usage
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
+from tests.sql_stores import report_of, shown, worker_protocol
 
 AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
 CALLBACK = "http://receiver.invalid/"
@@ -48,29 +47,6 @@ async def tidy_up(store: SqlStore) -> None:
     await store.sweeps.expire_keys()
 
 
-async def work_in_bulk(store: SqlStore) -> None:
-    """Plain jobs of chunks, in a queue of their own: some are completed, some run under a receipt, some wait."""
-    await store.submit_many([Submission(type="t", queue="bulk")] * 100)
-    _, claims = await store.exchange([], ClaimRequest(worker_id="w", limit=50, queues=("bulk",)))
-    reports = [Report(claim, Success(b"1")) for claim in claims]
-    await store.exchange(reports, ClaimRequest(worker_id="w", limit=10, queues=("bulk",)))
-    await _work_in_bulk_over_http(store)
-
-
-async def _work_in_bulk_over_http(store: SqlStore) -> None:
-    wire = store.control_plane
-    claims = await wire.claim_for(ClaimRequest(worker_id="v", limit=30, queues=("bulk",), by_receipt=True), ["v"] * 30)
-    tokens = [hash_token(claim.lease.token or "") for claim in claims]
-    told = [
-        TokenReport(claim.job.id, claim.lease.claim_version, token, Success(), b"h" * 32)
-        for claim, token in zip(claims, tokens, strict=True)
-    ]
-    await wire.finish(told[:20])
-    await wire.renew_leases([TokenHeartbeat(claims[20].job.id, tokens[20])], 60_000_000)
-    other = WorkerProtocolStore(store.engine, store.rng)
-    await other.finish(told[21:23])
-
-
 async def look_around(store: SqlStore) -> None:
     """What pages, metrics and the doctor look at."""
     reads = dashboard_reads(store)
@@ -79,7 +55,7 @@ async def look_around(store: SqlStore) -> None:
         await reads.workers(requester)
         await store.stats(requester)
     await store.depths()
-    await store.engine.read(lambda: usage(of_jobs=True, of_keys=False))
+    await usage(store.engine, of_jobs=True, of_keys=False)
     await store.engine.read(lambda: changes(["local"], 0, []))
     await WaitingJobs(store.engine).waiting_since(["elsewhere"], 0, 20)
 
@@ -131,7 +107,7 @@ async def _submit(store: SqlStore) -> None:
     keyed = await store.submit_many(
         [Submission(type="keyed", concurrency_key="tenant", concurrency_limit=1, retry=AT_ONCE) for _ in range(5)]
     )
-    for job_id in (plain.job_id, waiting.job_id, keyed[-1].job_id):
+    for job_id in (plain.job_id, parent.job_id, waiting.job_id, keyed[-1].job_id):
         await store.why(job_id)
 
 
@@ -176,20 +152,12 @@ async def _work_on_a_chain(store: SqlStore) -> None:
 
 
 async def _work_over_http(store: SqlStore) -> None:
-    """Plain jobs in a queue of their own: on Postgres they go by the brief statements."""
+    """Plain jobs in a queue of their own."""
     await store.submit_many([Submission(type="t", queue="http") for _ in range(3)])
-    wire = WorkerProtocolStore(store.engine, store.rng)
+    wire = worker_protocol(store.engine, store.rng)
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3, queues=("http",)), ["w", "v", "u"])
-    tokens = [hash_token(claim.lease.token or "") for claim in claims]
-    await wire.renew_leases(
-        [TokenHeartbeat(c.job.id, token) for c, token in zip(claims, tokens, strict=True)], 60_000_000
-    )
-    await wire.finish(
-        [
-            TokenReport(claim.job.id, claim.lease.claim_version, token, Success(), b"hash")
-            for claim, token in zip(claims, tokens, strict=True)
-        ]
-    )
+    await wire.renew_leases([shown(claim) for claim in claims], 60_000_000)
+    await wire.finish([report_of(claim, Success()) for claim in claims])
 
 
 async def _sweep(store: SqlStore) -> None:
@@ -207,10 +175,10 @@ async def _deliver(store: SqlStore) -> None:
             for event in events
         ]
     )
-    await store.outbox.claim("d", 1, skip_origins=("http://receiver.invalid",))
-    await store.outbox.claim("d", 25, skip_origins=("http://receiver.invalid", "http://other.invalid"))
+    await store.outbox.claim("d", 1, skip=(("local", "http://receiver.invalid"),))
+    await store.outbox.claim("d", 25, skip=(("local", "http://receiver.invalid"), ("local", "http://other.invalid")))
     for requester in await store.outbox.waiting_requesters():
-        await store.outbox.claim("d", 1, skip_origins=("http://other.invalid",), requester_id=requester)
+        await store.outbox.claim("d", 1, skip=(("local", "http://other.invalid"),), requester_id=requester)
     await store.outbox.claim("d", 2, lease_ttl_us=1)
     await store.sweeps.reclaim_events()
     await store.outbox.has_waiting()

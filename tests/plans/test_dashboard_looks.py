@@ -17,7 +17,7 @@ from tests.plans.watching import WatchingPostgres
 LOOKS = sorted(
     f"dashboard/{file.name.removesuffix('.sql')}"
     for file in files("euterpe.stores.sql").joinpath("queries", "dashboard").iterdir()
-    if file.name != "every_state.sql"  # a part of others
+    if file.name.endswith(".sql") and file.name != "every_state.sql"  # a part of others
 )
 TABLE = re.compile(r"\b(inbox_jobs|job_outbox_events|job_dependencies|euterpe_sessions)\b(?:\s+AS\s+(\w+))?")
 

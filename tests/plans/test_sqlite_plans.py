@@ -30,15 +30,19 @@ BY_ID = "sqlite_autoindex_inbox_jobs_1"
 BY_EVENT_ID = "sqlite_autoindex_job_outbox_events_1"
 ROWID = "INTEGER PRIMARY KEY"
 
+LINE = {"inbox_jobs_line", "euterpe_key_fronts_line", "inbox_jobs_running_keys", ROWID, "PRIMARY"}
 BY = {
-    "pick": {"inbox_jobs_claim", "PRIMARY"},
+    "pick": LINE,
+    "admit": {"inbox_jobs_line", "inbox_jobs_running_keys", "euterpe_key_fronts_name", ROWID},
+    "hold_keys": {"euterpe_key_fronts_name"},
+    "due_keys": {"euterpe_key_fronts_name"},
+    "waiting_keys": {"inbox_jobs_line"},
     "take": {ROWID},
     "taken": {ROWID},
     "taken_large": {ROWID},
     "completing_uniform": {BY_ID},
     "complete": {ROWID},
     "complete_uniform": {ROWID},
-    "complete_scattered": {ROWID},
     "complete_with_callbacks": {ROWID},
     "settle": {BY_ID},
     "callback_jobs": {BY_ID},
@@ -47,18 +51,14 @@ BY = {
     "advance": {BY_ID},
     "promote_due": {BY_ID, "inbox_jobs_due"},
     "spent_retries": {"inbox_jobs_due"},
-    "next_due": {"inbox_jobs_due", "inbox_jobs_parked"},
+    "next_due": {"inbox_jobs_due", "inbox_jobs_line"},
     "over_lifetime": {"inbox_jobs_lifetime"},
     "expired_leases": {"inbox_jobs_state"},
     "running_over_lifetime": {"inbox_jobs_state"},
     "prunable": {BY_ID, "inbox_jobs_state"},
     "delete_jobs": {BY_ID},
     "search": {ROWID, "inbox_jobs_state"},
-    "peek": {"inbox_jobs_claim"},
-    "unpark": {BY_ID, "inbox_jobs_parked"},
-    "parked_keys": {"inbox_jobs_parked"},
-    "running_by_key": {"inbox_jobs_concurrency"},
-    "free_keys": {"inbox_jobs_parked", "inbox_jobs_concurrency"},
+    "peek": LINE,
     "resolve_dependent": {BY_ID},
     "release_dependents": {ROWID},
     "waiting_dependents": {BY_ID, "job_dependencies_depends_on"},
@@ -82,9 +82,9 @@ BY = {
     "advance_operation": {"sqlite_autoindex_euterpe_operations_1"},
     "job_below": {ROWID},
     "ids_between": {BY_ID},
-    "situation": {BY_ID, "PRIMARY"},
-    "jobs_ahead": {"inbox_jobs_claim"},
-    "running_of_key": {"inbox_jobs_concurrency"},
+    "situation": {BY_ID, "euterpe_key_fronts_name", *LINE},
+    "jobs_ahead": LINE,
+    "running_of_key": {"inbox_jobs_running_keys"},
     "unfinished_dependencies": {BY_ID, "PRIMARY"},
     "insert_job": set(),
     "insert_uniform": set(),
@@ -96,7 +96,29 @@ _STEP = re.compile(
     r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: EXISTS)?"
     r"(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
 )
-_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "f", "g", "l", "m", "o", "k", "n", "r", "CONSTANT"}
+_NOT_OURS = {
+    "euterpe_pauses",
+    "euterpe_key_rates",
+    "json_each",
+    "a",
+    "e",
+    "s",
+    "t",
+    "w",
+    "waiting",
+    "starts",
+    "names",
+    "due",
+    "f",
+    "g",
+    "l",
+    "m",
+    "o",
+    "k",
+    "n",
+    "r",
+    "CONSTANT",
+}
 """Small tables, lists of parameters, and the results of subqueries."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ TABLES = frozenset(
         "euterpe_outbox_deliveries",
         "idempotency_keys",
         "euterpe_tombstones",
+        "euterpe_line",
+        "euterpe_key_line",
     }
 )
 
@@ -79,14 +82,29 @@ class WatchingPostgres(PostgresEngine):
 async def explain(connection: asyncpg.Connection[Any], sql: str, bound: list[Any]) -> list[Reach]:
     """The plan for these values, run and rolled back, so that it shows what it read in vain. An insert is only
     planned: what it inserted is there already."""
-    run = "" if sql.startswith("INSERT") or "inbox_jobs (id," in sql else "ANALYZE, "
+    return list(_reaches((await _plan(connection, sql, bound, run=not inserts(sql)))["Plan"]))
+
+
+async def pages_read(connection: asyncpg.Connection[Any], sql: str, bound: list[Any]) -> int:
+    """Pages of the database that a statement looks at, run and rolled back."""
+    plan = (await _plan(connection, sql, bound, run=True))["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def inserts(sql: str) -> bool:
+    """Whether it stores jobs: those are there already, and it cannot be run again."""
+    return sql.startswith("INSERT") or re.search(r"INSERT INTO \S*\binbox_jobs\b", sql) is not None
+
+
+async def _plan(connection: asyncpg.Connection[Any], sql: str, bound: list[Any], *, run: bool) -> dict[str, Any]:
     transaction = connection.transaction()
     await transaction.start()
     try:
-        found = await connection.fetchval(f"EXPLAIN ({run}FORMAT JSON) {sql}", *bound)
+        found = await connection.fetchval(f"EXPLAIN ({'ANALYZE, BUFFERS, ' if run else ''}FORMAT JSON) {sql}", *bound)
     finally:
         await transaction.rollback()
-    return list(_reaches(json.loads(found)[0]["Plan"]))
+    plan: dict[str, Any] = json.loads(found)[0]
+    return plan
 
 
 def explain_generic(connection: psycopg.Connection[Any], sql: str) -> list[Reach]:

@@ -10,7 +10,7 @@ ASKING = "tests/worker_units/test_queue_breakers.py"
 BREAKER_BUGS = (
     Bug(
         "files_in_redis_lists_have_no_breaker",
-        (Edit("worker/claiming/breaker.py", "get(queue, self._default)", "get(queue)"),),
+        (Edit("worker/claiming/breaker.py", "else DEFAULT_QUEUE", 'else "nobody\'s"'),),
         f"{CIRCUITS}::test_files_in_the_lists_of_the_configuration_are_guarded_by_the_breaker_of_the_default_queue",
         "waited",
     ),
@@ -24,30 +24,6 @@ BREAKER_BUGS = (
             ),
         ),
         "tests/redis_lists/test_lists_as_queues.py::test_a_list_is_paused_alone_or_with_the_default_queue",
-        "assert",
-    ),
-    Bug(
-        "an_open_circuit_is_claimed_all_the_same",
-        (Edit("worker/claiming/breaker.py", "if self._circuits[queue].is_closed)", "if queue)"),),
-        f"{CIRCUITS}::test_an_open_circuit_claims_nothing_and_charges_nothing_and_one_probe_decides[sqlite]",
-        ("assert", "waited"),
-    ),
-    Bug(
-        "every_worker_has_a_probe_of_its_own",
-        (Edit("worker/claiming/breaker.py", "if self.is_closed or self.prober is not None:", "if self.is_closed:"),),
-        f"{ASKING}::test_after_the_cooldown_one_worker_gets_one_probe_and_all_get_the_other_queues",
-        "assert",
-    ),
-    Bug(
-        "a_job_that_is_wrong_itself_opens_the_circuit",
-        (Edit("worker/claiming/breaker.py", "Category.TIMEOUT, Category.SYSTEM}", "Category.PERMANENT}"),),
-        f"{CIRCUITS}::test_permanent_failures_and_a_breaker_that_is_off_keep_the_queue_claimed[sqlite]",
-        "waited",
-    ),
-    Bug(
-        "a_worker_that_ends_takes_the_probe_with_it",
-        (Edit("worker/claiming/breaker.py", "if circuit.prober is self:", "if circuit.prober is None:"),),
-        f"{ASKING}::test_a_worker_that_ends_leaves_its_probe_to_another",
         "assert",
     ),
     Bug(

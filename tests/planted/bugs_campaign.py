@@ -14,13 +14,17 @@ _SHORT = "tests/campaign/test_campaign.py::test_a_short_campaign_keeps_every_pro
 CAMPAIGN_BUGS = (
     Bug(
         "a_campaign_in_which_a_key_runs_one_job_too_many",
-        (Edit("stores/sql/jobs/claim.py", "and running[key] > limit:", "and running[key] > limit + 1:"),),
+        (Edit("stores/sql/queries/postgres/keys_taken.sql", "running = k.running + x.taken", "running = k.running"),),
         f"{_SHORT}[postgres]",
         "ran at once after the commit at",
     ),
     Bug(
         "a_campaign_in_which_the_free_slot_of_a_key_is_given_to_nobody",
-        (Edit("stores/sql/queries/unpark.sql", "LIMIT :limit {{skip_locked}}", "LIMIT 0 * :limit {{skip_locked}}"),),
+        (
+            Edit(
+                "stores/sql/queries/sqlite/admit.sql", "WHERE (f.running >= j.concurrency_limit) IS NOT TRUE", "WHERE 0"
+            ),
+        ),
         f"{_SHORT}[sqlite]",
         "has parked jobs and a free slot for",
     ),

@@ -42,8 +42,14 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_newcomer_takes_the_token_of_who_waits",
-        (Edit("stores/sql/jobs/rates.py", "if ahead is None or URGENCY(job) < ahead][:free]", "][:free]"),),
-        f"{RATES}::test_a_newcomer_does_not_pass_who_waits_but_an_urgent_one_does[sqlite]",
+        (
+            Edit(
+                "stores/sql/queries/postgres/key_ahead.sql",
+                "ORDER BY a.is_passed, a.priority, a.seq)",
+                "ORDER BY a.is_passed, a.priority, a.seq DESC)",
+            ),
+        ),
+        f"{RATES}::test_a_newcomer_does_not_pass_who_waits_but_an_urgent_one_does[postgres]",
         "assert",
     ),
     Bug(

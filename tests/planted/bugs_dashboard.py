@@ -72,7 +72,7 @@ DASHBOARD_BUGS = (
     ),
     Bug(
         "an_estimate_is_told_as_a_count",
-        (Edit("stores/sql/reads/stats.py", "tuple(many),", "(),"),),
+        (Edit("stores/sql/reads/stats.py", "        counts.estimated,\n", "        (),\n"),),
         "tests/conformance/test_stats_of_many.py"
         "::test_a_state_with_many_jobs_is_estimated_and_the_others_are_exact[sqlite]",
         "assert",

@@ -199,7 +199,7 @@ EDGE_BUGS = (
     ),
     Bug(
         "a_batch_is_not_held_to_the_quota",
-        (Edit("server/routes/jobs.py", "[draft.submission for draft in drafts], key)", "[], key)"),),
+        (Edit("server/routes/jobs.py", "[draft.submission for draft in unit.drafts]", "[unit.drafts[0].submission]"),),
         "tests/server/test_quotas.py::test_a_batch_over_the_quota_is_refused_whole",
         "KeyError: 'code'",
     ),

@@ -46,7 +46,7 @@ HOOK_BUGS = (
         (
             Edit(
                 "model/claims/outcome.py",
-                "        delay_us=int(delay_us),\n        refund=True,\n",
+                "        delay_us=int(delay_us),\n        refund=1,\n",
                 "        delay_us=int(delay_us),\n",
             ),
         ),

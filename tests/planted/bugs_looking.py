@@ -6,13 +6,13 @@ from tests.planted.planting import Bug, Edit
 
 _WHY = "tests/conformance/test_why.py"
 _QUERIES = "tests/conformance/test_queries.py"
-_AHEAD = "stores/sql/queries/jobs_ahead.sql"
+_AHEAD = "stores/sql/queries/postgres/jobs_ahead.sql"
 
 LOOKING_BUGS = (
     Bug(
         "the_place_in_a_queue_forgets_priorities",
-        (Edit(_AHEAD, "(priority, seq) < (:priority, :seq)", "priority <= :priority AND seq < :seq"),),
-        f"{_WHY}::test_a_job_says_how_many_are_ahead_of_it_in_its_queue[sqlite]",
+        (Edit(_AHEAD, "(r.priority < :priority OR r.seq < :seq)", "r.seq < :seq"),),
+        f"{_WHY}::test_a_job_says_how_many_are_ahead_of_it_in_its_queue[postgres]",
         "Reason.POSITION",
     ),
     Bug(
@@ -23,9 +23,9 @@ LOOKING_BUGS = (
     ),
     Bug(
         "everything_ahead_is_counted_however_much_it_is",
-        (Edit(_AHEAD, "ORDER BY priority, seq LIMIT :limit", "ORDER BY priority, seq LIMIT 1000 * :limit"),),
-        "tests/plans/test_long_queues.py::test_the_jobs_ahead_on_sqlite_are_looked_at_up_to_the_bound",
-        "assert 5000 ==",
+        (Edit(_AHEAD, "ORDER BY r.rank, r.seq LIMIT :limit", "ORDER BY r.rank, r.seq LIMIT 1000 * :limit"),),
+        "tests/plans/test_long_queues.py::test_the_jobs_ahead_on_postgres_are_looked_at_up_to_the_bound[lone]",
+        "Actual Rows",
     ),
     Bug(
         "a_key_counts_as_full_when_it_has_a_free_slot",
@@ -47,9 +47,13 @@ LOOKING_BUGS = (
     ),
     Bug(
         "a_page_of_a_query_looks_at_everything",
-        (Edit("stores/sql/reads/scan.py", "if query.scan_limit is None:", "if query.scan_limit is not None:"),),
+        (
+            Edit(
+                "stores/sql/reads/scan.py", "SCAN_LIMIT if query.scan_limit is None else query.scan_limit", "SCAN_LIMIT"
+            ),
+        ),
         f"{_QUERIES}::test_a_page_looks_at_so_many_jobs_and_its_cursor_goes_on[sqlite-scheduled]",
-        "Error",
+        "assert 1 ==",
     ),
     Bug(
         "a_page_without_a_query_looks_at_everything",

@@ -18,7 +18,7 @@ MEDIA_BUGS = (
                 '*("-protocol_whitelist", "fd,file", "-format_whitelist", "hls,wav"),',
             ),
         ),
-        f"{_HOSTILE}[hls_file.m3u8]",
+        f"{_MEDIA}/test_hostile.py::test_a_script_is_refused_by_an_ffprobe_too[hls_file.m3u8]",
         ("DID NOT RAISE", "the file was opened"),
     ),
     Bug(
@@ -30,7 +30,7 @@ MEDIA_BUGS = (
     Bug(
         "errors_while_decoding_are_passed_over",
         (Edit("transcode/media/command.py", 'STRICT = ("-xerror", "-err_detect", "explode")', "STRICT = ()"),),
-        f"{_HOSTILE}[cut.wav]",
+        f"{_MEDIA}/test_fidelity.py::test_packets_that_cannot_be_decoded_fail_the_job[long.m4a]",
         "DID NOT RAISE",
     ),
     Bug(
@@ -47,7 +47,7 @@ MEDIA_BUGS = (
     ),
     Bug(
         "a_cut_ogg_is_taken_for_a_short_one",
-        (Edit("transcode/media/probing/probe.py", 'if info.format == "ogg" and', 'if info.format == "ogg:" and'),),
+        (Edit("transcode/media/probing/cut.py", "return _is_cut_ogg(fd, size)", "return False"),),
         f"{_HOSTILE}[cut.opus]",
         "DID NOT RAISE",
     ),
@@ -95,7 +95,7 @@ MEDIA_BUGS = (
     ),
     Bug(
         "lossless_means_16_bits",
-        (Edit("transcode/media/command.py", "preset.bits or (24 if (source.bits or 16) > 16 else 16)", "16"),),
+        (Edit("transcode/media/command.py", "(24 if (source.bits or 16) > 16 or is_dsd(source) else 16)", "16"),),
         f"{_MEDIA}/test_audio.py::test_lossless_to_lossless_keeps_every_sample[24]",
         "samples_md5",
     ),

@@ -1,23 +1,35 @@
-"""Bugs in how the queue's tables are named and migrated beside the application's own."""
+"""Bugs in how a database is recognised: one from before the baseline, one of a newer release, and one that is just being made."""
 
 from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_NAMES = "tests/faults/test_prefixed_names.py"
+_MIGRATIONS = "tests/faults/test_migrations.py"
+_BEFORE = f"{_MIGRATIONS}::test_a_database_from_before_the_baseline_is_refused_and_left_alone"
 
 NAMING_BUGS = (
     Bug(
-        "a_new_database_gets_the_old_names_first",
-        (Edit("stores/sql/migrations.py", "    if not applied:\n", "    if applied is None:\n"),),
-        f"{_NAMES}::test_a_new_queue_lives_beside_tables_of_the_application_with_the_same_plain_names[postgres]",
+        "a_ledger_is_read_by_numbers_alone",
+        (
+            Edit(
+                "stores/sql/migrations.py",
+                ".get(known[0].version) != known[0].name:",
+                ".get(known[0].version) is None:",
+            ),
+        ),
+        f"{_BEFORE}[sqlite-by_old_migrations]",
+        "before its first release",
+    ),
+    Bug(
+        "jobs_without_a_ledger_are_not_looked_for",
+        (Edit("stores/sql/migrations.py", "    if (applied or has_jobs) and", "    if applied and"),),
+        f"{_BEFORE}[postgres-whose_ledger_had_another_name]",
         "already exists",
     ),
     Bug(
-        "an_applications_ledger_is_taken_for_ours",
-        (Edit("stores/sql/migrations.py", " WHERE version = 1 AND name = 'jobs'", " WHERE version = 1"),),
-        f"{_NAMES}::test_a_ledger_of_migrations_that_is_the_applications_is_neither_read_nor_renamed"
-        "[sqlite-our_columns]",
-        ("the database has migration", "no such view: job_attempts"),
+        "a_newer_database_is_used",
+        (Edit("stores/sql/migrations.py", "    if unknown:\n", "    if not known:\n"),),
+        f"{_MIGRATIONS}::test_a_database_of_a_newer_release_is_refused_and_left_alone[sqlite]",
+        "DID NOT RAISE",
     ),
 )

@@ -19,7 +19,13 @@ OUTBOX_BUGS = (
     ),
     Bug(
         "a_control_plane_is_silent_about_failures_over_http",
-        (Edit("server/routes/worker.py", "        _log_failures(reports, replies)\n", ""),),
+        (
+            Edit(
+                "server/routes/worker.py",
+                "        _log_failures(reports, replies, self._spans.end(reports, replies))\n",
+                "",
+            ),
+        ),
         "tests/cli/test_telemetry.py::test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once",
         "never: 'an attempt failed for good'",
     ),
@@ -94,16 +100,16 @@ OUTBOX_BUGS = (
             ),
         ),
         "tests/conformance/test_idempotency_windows.py"
-        "::test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs[sqlite]",
+        "::test_the_key_of_a_batch_is_held_until_a_window_after_the_last_of_its_jobs[sqlite]",
         "the second job of the batch still lives",
     ),
     Bug(
         "an_update_is_lost_beside_a_claim",
         (
             Edit(
-                "stores/sql/queries/update_metadata.sql",
+                "stores/sql/queries/postgres/update_metadata.sql",
                 "correlation_id = :correlation_id",
-                "correlation_id = correlation_id",
+                "correlation_id = j.correlation_id",
             ),
         ),
         "tests/interleavings/test_interleavings.py"
@@ -125,8 +131,8 @@ OUTBOX_BUGS = (
     ),
     Bug(
         "the_results_of_jobs_that_end_together_are_told_as_one",
-        (Edit("stores/sql/jobs/effects.py", "(completion[1], told_of(completion[0]))", "told_of(completion[0])"),),
-        "tests/conformance/test_callback_completions.py::test_every_event_has_the_result_of_its_own_job[postgres chunks]",
+        (Edit("model/events/uniform_events.py", '"expires_at", "result", "error"', '"expires_at", "error"'),),
+        "tests/conformance/test_callback_completions.py::test_every_event_has_the_result_of_its_own_job[postgres]",
         "AssertionError",
     ),
     Bug(

@@ -12,7 +12,59 @@ _THROUGH_ALL_OF_A_STATE = (
     Edit(_PRUNE, "ORDER BY completed_at", "ORDER BY seq"),
 )
 
+_BACKLOG = "tests/plans/test_backlog.py"
+_POSTGRES = "stores/sql/queries/postgres"
+_BESIDE_MORE = "test_no_statement_reads_more_where_more_waits[look_around]"
+
 PLAN_BUGS = (
+    Bug(
+        "completed_jobs_are_sought_through_the_whole_backlog",
+        (Edit(f"{_POSTGRES}/newest.sql", " LIMIT 2 * :limit + 1000", ""),),
+        f"{_BACKLOG}::{_BESIDE_MORE}",
+        "pages read with",
+    ),
+    Bug(
+        "what_waits_is_counted_to_its_end",
+        (
+            Edit(
+                f"{_POSTGRES}/dashboard/queue_backlog.sql",
+                "ORDER BY r.rank, r.seq LIMIT :limit",
+                "ORDER BY r.rank, r.seq",
+            ),
+        ),
+        f"{_BACKLOG}::{_BESIDE_MORE}",
+        "pages read with",
+    ),
+    Bug(
+        "a_page_of_what_waits_reads_the_whole_line",
+        (
+            Edit(
+                f"{_POSTGRES}/waiting_between.sql",
+                "AND r.seq < :before AND r.seq > CAST(:down_to AS bigint) - 250",
+                "AND r.seq + 0 < :before AND r.seq + 0 > CAST(:down_to AS bigint) - 250",
+            ),
+        ),
+        f"{_BACKLOG}::test_a_page_of_a_list_reads_no_more_where_more_waits",
+        "pages read with",
+    ),
+    Bug(
+        "a_list_of_a_rare_state_is_sought_in_all_jobs",
+        (
+            Edit(
+                f"{_POSTGRES}/found.sql",
+                "ORDER BY w.listed DESC, w.seq DESC LIMIT :limit",
+                "ORDER BY w.seq DESC LIMIT :limit",
+            ),
+            Edit(
+                f"{_POSTGRES}/found.sql",
+                "w.listed IS NOT NULL AND (w.listed, w.seq) < ({{one_state}}, :before)"
+                " AND (w.listed, w.seq) >= ({{one_state}}, :down_to)",
+                "w.listed || '' = {{one_state}} AND w.seq < :before AND w.seq >= :down_to",
+            ),
+        ),
+        f"{_BACKLOG}::test_a_page_of_a_list_reads_no_more_where_more_waits",
+        "pages read with",
+    ),
     Bug(
         "the_first_plans_are_made_for_their_values",
         (

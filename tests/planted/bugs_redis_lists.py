@@ -244,7 +244,7 @@ REDIS_LIST_BUGS = (
     ),
     Bug(
         "an_id_that_is_no_text_stops_the_claims_of_its_queue",
-        (Edit(f"{LUA}/common.lua", " and is_utf8(said.id)", ""),),
+        (Edit(f"{LUA}/common.lua", " or not is_utf8(id)", ""),),
         f"{BAD_INPUT}::test_an_id_that_is_no_text_makes_its_entry_a_dead_letter",
         "UnicodeDecodeError",
     ),

@@ -38,8 +38,8 @@ ROW_BUGS = (
         (
             Edit(
                 "server/long_poll.py",
-                "for claim in claims:\n            shares.setdefault(places[claim.job.worker_id].pop(), [])",
-                "for waiter, claim in zip(slots, claims, strict=False):\n            shares.setdefault(waiter, [])",
+                "        for claim in claims:\n            if own_places := places[claim.job.worker_id]:\n",
+                "        for waiter, claim in zip(slots, claims, strict=False):\n            if own_places := [waiter]:\n",
             ),
         ),
         f"{_ROWS}::test_a_gap_in_a_shared_claim_gives_no_job_to_another_worker",
@@ -147,32 +147,13 @@ ROW_BUGS = (
         "AssertionError",
     ),
     Bug(
-        "what_a_turn_releases_and_does_not_take_is_forgotten_on_sqlite",
-        (Edit("stores/sql/jobs/picking.py", "    if left:\n", "    if False:\n"),),
-        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
-        "State.PENDING",
-    ),
-    Bug(
-        "what_a_turn_releases_overtakes_what_is_ready_on_sqlite",
-        (Edit("stores/sql/queries/sqlite/pick_released.sql", "    ORDER BY priority, seq\n", "    ORDER BY seq\n"),),
-        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
-        "assert [",
-    ),
-    Bug(
-        "what_a_turn_releases_is_taken_before_its_time_on_sqlite",
-        (Edit("stores/sql/queries/sqlite/pick_released.sql", " AND j.run_at <= :now", ""),),
-        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
-        "assert [",
-    ),
-    Bug(
-        "a_job_that_a_turn_releases_and_takes_was_never_scheduled_on_sqlite",
-        (Edit("stores/sql/queries/sqlite/take_released.sql", " + 1 + (j.pending_dependencies > 0)", " + 1"),),
-        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
-        "assert [JobRow(",
-    ),
-    Bug(
         "what_a_turn_releases_is_taken_over_the_limit_of_its_key_on_sqlite",
-        (Edit("stores/sql/jobs/picking.py", "self.is_quiet and self.fit", "self.is_quiet"),),
+        (
+            Edit(
+                "stores/sql/jobs/picking.py", "front.running + begun >= job.limit", "front.running + begun > job.limit"
+            ),
+            Edit("stores/sql/queries/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"),
+        ),
         "tests/conformance/test_turns.py::test_what_a_turn_releases_keeps_to_the_limit_of_its_key[sqlite]",
         "assert [",
     ),
@@ -182,19 +163,6 @@ ROW_BUGS = (
         "tests/conformance/test_claiming.py"
         "::test_a_claim_brings_a_dependent_as_it_is_stored_with_what_it_waited_for[sqlite-3]",
         "AssertionError",
-    ),
-    Bug(
-        "jobs_far_from_each_other_are_ended_by_a_number_that_is_given_again",
-        (
-            Edit(
-                "stores/sql/queries/sqlite/complete_scattered.sql",
-                " AND +j.id IN (SELECT value FROM json_each(:ids))",
-                " AND :ids IS NOT NULL",
-            ),
-        ),
-        "tests/conformance/test_stale_writes.py"
-        "::test_a_claim_of_a_pruned_job_ends_none_that_was_given_its_number[sqlite]",
-        "assert [True, True] ==",
     ),
     Bug(
         "ids_begin_with_what_they_have_in_common",

@@ -37,7 +37,7 @@ SURFACE_BUGS = (
         (
             Edit(
                 "queue/job.py",
-                "    except (msgspec.DecodeError, UnicodeError):\n        return stored",
+                "    except (msgspec.DecodeError, UnicodeError, RecursionError):\n        return stored",
                 "    except ImportError:\n        return stored",
             ),
         ),

@@ -23,13 +23,13 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "dependents_that_end_are_counted_by_nobody",
-        (Edit("stores/sql/jobs/ended_jobs.py", 'frozenset({"resolve_dependent"})', "frozenset[str]()"),),
+        (Edit("stores/sql/jobs/ended_jobs.py", '("dependents",) if by', "() if by"),),
         f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[postgres]",
         "jobs_dead_letter_total",
     ),
     Bug(
         "a_reported_attempt_is_counted_by_worker_and_store",
-        (Edit("stores/sql/jobs/ended_jobs.py", "_BESIDE_REPORTS if by is EndedBy.WORKER else _ALL", "_ALL"),),
+        (Edit("stores/sql/jobs/ended_jobs.py", "if by is EndedBy.WORKER else", "if by is None else"),),
         f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[sqlite]",
         "jobs_failed_total",
     ),
@@ -38,8 +38,8 @@ TELEMETRY_BUGS = (
         (
             Edit(
                 "stores/sql/jobs/ended_jobs.py",
-                'had_failed = statement.name == "dead_letter_failed"',
-                "had_failed = False",
+                'had_failed=contract.ends == "failed jobs",',
+                "had_failed=False,",
             ),
         ),
         f"{ENDS}::test_an_end_without_a_report_is_counted_once[dead_lettered_by_an_operator-sqlite]",

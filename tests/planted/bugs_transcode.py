@@ -12,8 +12,8 @@ TRANSCODE_SERVICE_BUGS = (
         (
             Edit(
                 "transcode/handler/uploading.py",
-                "await self._put(file, self._name(output, file), self._fence)",
-                "await self._put(file, self._name(output, file), _in_a_folder_of_its_own)",
+                "                content_type=head.file.content_type,\n                fence=self._fence,\n",
+                "                content_type=head.file.content_type,\n                fence=_in_a_folder_of_its_own,\n",
             ),
         ),
         f"{_TESTS}/test_stale_workers.py::test_a_worker_that_lost_its_job_publishes_nothing",
@@ -152,8 +152,8 @@ TRANSCODE_SERVICE_BUGS = (
         (
             Edit(
                 "transcode/handler/uploading.py",
-                "        if await self._destination.etag_at(key) != etag:\n",
-                "        if etag is None:\n",
+                """        if await self._destination.etag_at(document["key"]) != document["etag"]:\n""",
+                """        if document["etag"] is None:\n""",
             ),
         ),
         f"{_TESTS}/test_reuse.py::test_what_differs_or_is_gone_or_was_not_asked_for_is_encoded",

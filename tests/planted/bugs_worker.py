@@ -50,13 +50,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "what_was_claimed_for_http_workers_is_lost_with_its_answer",
-        (
-            Edit(
-                "stores/sql/worker_protocol/store.py",
-                "            await give_back_lost(self._end_reporter, lost, self._engine.family, self._rng)\n",
-                "",
-            ),
-        ),
+        (Edit("stores/sql/worker_protocol/store.py", "            await if_lost.give_back()\n", ""),),
         "tests/faults/test_ambiguous_commits.py::"
         "test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_was_lost[plain-after]",
         "not enough values to unpack",
@@ -157,7 +151,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_dead_letter_leaves_no_line",
-        (Edit("worker/loop.py", "report_end(f, verdict)", "pass"),),
+        (Edit("worker/loop.py", "report_end(f, verdict, attempt.span_keys)", "pass"),),
         f"{TELLING}::test_a_failed_attempt_is_a_warning_with_the_next_try_and_the_dead_letter_an_error[sqlite]",
         "2 lines about the job",
     ),

@@ -15,20 +15,28 @@ from tests import patience
 from tests.planted import planting
 from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_attempt_logs import ATTEMPT_LOG_BUGS
+from tests.planted.bugs_audit import AUDIT_BUGS
+from tests.planted.bugs_blocked_loop import BLOCKED_LOOP_BUGS
 from tests.planted.bugs_breaker import BREAKER_BUGS
 from tests.planted.bugs_bulk import BULK_BUGS
 from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
+from tests.planted.bugs_circuits import CIRCUIT_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_control import CONTROL_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_dashboard import DASHBOARD_BUGS
+from tests.planted.bugs_day_one import DAY_ONE_BUGS
 from tests.planted.bugs_declared import DECLARED_BUGS
+from tests.planted.bugs_deliveries import DELIVERY_BUGS
 from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
+from tests.planted.bugs_explored import EXPLORED_BUGS
 from tests.planted.bugs_hooks import HOOK_BUGS
-from tests.planted.bugs_http_receipts import HTTP_RECEIPT_BUGS
+from tests.planted.bugs_http import HTTP_BUGS
 from tests.planted.bugs_keyed import KEYED_BUGS
+from tests.planted.bugs_line import LINE_BUGS
+from tests.planted.bugs_lists import LIST_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_looking import LOOKING_BUGS
 from tests.planted.bugs_media import MEDIA_BUGS
@@ -36,18 +44,25 @@ from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_outbox import OUTBOX_BUGS
 from tests.planted.bugs_place import PLACE_BUGS
 from tests.planted.bugs_plans import PLAN_BUGS
+from tests.planted.bugs_probing import PROBING_BUGS
 from tests.planted.bugs_producer import PRODUCER_BUGS
-from tests.planted.bugs_receipts import RECEIPT_BUGS
+from tests.planted.bugs_recovery import RECOVERY_BUGS
 from tests.planted.bugs_redis_lists import REDIS_LIST_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_registry import REGISTRY_BUGS
 from tests.planted.bugs_released import RELEASED_BUGS
+from tests.planted.bugs_replacing import REPLACING_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shipping import SHIPPING_BUGS
+from tests.planted.bugs_shortage import SHORTAGE_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
+from tests.planted.bugs_slots import SLOT_BUGS
 from tests.planted.bugs_speed import SPEED_BUGS
+from tests.planted.bugs_sqlite_lines import SQLITE_LINES_BUGS
+from tests.planted.bugs_statements import STATEMENT_BUGS
 from tests.planted.bugs_storage import STORAGE_BUGS
 from tests.planted.bugs_surface import SURFACE_BUGS
+from tests.planted.bugs_suspects import SUSPECT_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
 from tests.planted.bugs_transcode import TRANSCODE_SERVICE_BUGS
 from tests.planted.bugs_windows import WINDOW_BUGS
@@ -57,39 +72,54 @@ from tests.planted.planting import Bug, DoesNotFit, Edit, Runner, Source
 BUGS = (
     *REFUSAL_BUGS,
     *REGISTRY_BUGS,
+    *REPLACING_BUGS,
     *CORE_BUGS,
+    *BLOCKED_LOOP_BUGS,
     *BULK_BUGS,
     *CAMPAIGN_BUGS,
     *CANCELLATION_BUGS,
     *CONTROL_BUGS,
     *CUT_OFF_BUGS,
+    *DAY_ONE_BUGS,
     *DECLARED_BUGS,
+    *DELIVERY_BUGS,
     *DEMO_BUGS,
     *EDGE_BUGS,
     *HOOK_BUGS,
-    *RECEIPT_BUGS,
-    *HTTP_RECEIPT_BUGS,
+    *EXPLORED_BUGS,
+    *LINE_BUGS,
+    *RECOVERY_BUGS,
+    *HTTP_BUGS,
+    *LIST_BUGS,
     *LOCK_BUGS,
     *LOOKING_BUGS,
     *ATTEMPT_LOG_BUGS,
     *MEDIA_BUGS,
     *NAMING_BUGS,
+    *STATEMENT_BUGS,
     *OUTBOX_BUGS,
     *PLACE_BUGS,
     *PLAN_BUGS,
     *DASHBOARD_BUGS,
+    *PROBING_BUGS,
     *PRODUCER_BUGS,
     *BREAKER_BUGS,
     *REDIS_LIST_BUGS,
+    *CIRCUIT_BUGS,
+    *AUDIT_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *SHIPPING_BUGS,
+    *SHORTAGE_BUGS,
     *SHUTDOWN_BUGS,
     *RELEASED_BUGS,
     *KEYED_BUGS,
+    *SLOT_BUGS,
     *SPEED_BUGS,
+    *SQLITE_LINES_BUGS,
     *STORAGE_BUGS,
     *SURFACE_BUGS,
+    *SUSPECT_BUGS,
     *TELEMETRY_BUGS,
     *TRANSCODE_SERVICE_BUGS,
     *WINDOW_BUGS,

@@ -13,6 +13,7 @@ import pytest
 
 from euterpe import Queue
 from euterpe.model.errors import StoreUnavailable
+from euterpe.model.retention import Chore
 from euterpe.ports import Store
 from euterpe.producer.globs import Globs
 from euterpe.queue.queue import core_of
@@ -93,8 +94,8 @@ async def test_a_file_stays_known_when_its_job_was_pruned_long_ago(music: Path, 
         await store.cancel(job.id)
         for _ in range(3):
             now_us += 300 * day_us
-            await store.sweeps.prune()
-            await store.sweeps.expire_keys()
+            for chore in (Chore.JOBS, Chore.TOMBSTONES, Chore.IDEMPOTENCY_KEYS):
+                await store.sweeps.tidy(chore, 10)
         assert await names(store) == []
         restarted = producer_of(music, store)
         await restarted.scan(NEVER)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from euterpe.backends.engines import make_room
+from euterpe.model.errors import InvalidInput
 from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
@@ -74,3 +76,23 @@ async def test_a_file_that_is_there_keeps_the_rights_that_its_owner_gave_it(fold
     async with Queue("sqlite:///jobs.db") as queue:
         await queue.submit("greet", {})
         assert set(modes(folder).values()) == {0o660}
+
+
+def test_an_embedded_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_room("sqlite:///.euterpe/jobs.db")
+    assert stat.S_IMODE((tmp_path / ".euterpe").stat().st_mode) == 0o700
+    if (tmp_path / ".euterpe").stat().st_uid == 0:
+        os.chown(tmp_path / ".euterpe", 10_001, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 10_001)
+    with pytest.raises(InvalidInput, match="belongs to another user"):
+        make_room("sqlite:///.euterpe/jobs.db")
+
+
+def test_an_embedded_folder_that_is_a_link_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".euterpe").symlink_to("elsewhere")
+    with pytest.raises(InvalidInput, match="is a link"):
+        make_room("sqlite:///.euterpe/jobs.db")

@@ -14,7 +14,7 @@ from tests.redis_lists.foreign import HIGH, LOW
 from tests.redis_lists.test_reaper import CountedTrips
 
 
-async def alive(store: RedisListStore, **breakers: TrippedBreaker) -> None:
+async def alive(store: RedisListStore, *breakers: TrippedBreaker) -> None:
     facts = WorkerFacts(queues=("default",), types=("work",), breakers=breakers)
     await store.workers.register([Presence(worker_id="w1", facts=facts)])
 
@@ -42,9 +42,9 @@ async def test_a_list_is_paused_alone_or_with_the_default_queue(store: RedisList
 
 async def test_the_breaker_of_the_default_queue_is_why_a_job_in_a_list_waits(store: RedisListStore) -> None:
     job_id = await submit(store, queue=LOW)
-    await alive(store, default=TrippedBreaker(BreakerState.OPEN, 20_000_000))
+    await alive(store, TrippedBreaker("default", "work", BreakerState.OPEN, 20_000_000))
     told = await why(store, job_id, Reason.BREAKER_OPEN)
-    assert told.startswith("The circuit breaker of queue 'default' is open")
+    assert told.startswith("The circuit breaker of work in queue default is open")
 
 
 async def test_depths_and_ages_of_many_queues_take_a_few_round_trips(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -97,3 +98,20 @@ async def test_a_wrong_password_is_told_at_once(redis_url: str) -> None:
     client = PipelinedRedis(redis_url.replace("redis://:", "redis://:wrong"), DEFAULT_TUNING)
     with pytest.raises(redis.AuthenticationError):
         await client.execute("PING")
+
+
+async def test_a_lost_connection_leaves_no_error_that_nobody_read(redis_url: str, hot: PipelinedRedis) -> None:
+    """Two answers are awaited one after the other: the first raises, and nobody comes to read the second."""
+    unread: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(str(context["message"])))
+    waiting = asyncio.create_task(hot.execute_after(("BLPOP", "nothing", "60"), ("PING",), 60))
+    with redis.Redis.from_url(redis_url) as raw:
+        async with asyncio.timeout(30):
+            while not blocked(raw):  # noqa: ASYNC110  # Redis says when it waits
+                await asyncio.sleep(0.005)
+        raw.client_kill_filter(_id=blocked(raw)[0])
+    await asyncio.wait({waiting})
+    assert isinstance(waiting.exception(), redis.ConnectionError)
+    del waiting
+    gc.collect()
+    assert unread == []

@@ -57,7 +57,7 @@ async def test_acts_on_a_version_that_is_over_change_nothing(store: RedisListSto
     assert run(raw, "purge", "", job_id) == ["refused", job_id, "running"]
     assert run(raw, "heartbeat", "", 1, 1, 1, 1, 1, job_id, 9) == [["", "0"]]
     assert run(raw, "advance", "", job_id, 9, "", "", 1, 50, 0, "", 0, "") == ["0"]
-    report = (job_id, 9, "completed", "completed", 0, "", "", 0, 0, 0, "", "", "")
+    report = (job_id, 9, "completed", "completed", 0, "", "", 0, 0, "", 0, "", "", "")
     stamp_states = run(raw, "turn", "", 0, 1, *report, 0, "")
     assert isinstance(stamp_states, list)
     assert stamp_states[1] == [""]
@@ -67,7 +67,7 @@ async def test_acts_on_a_version_that_is_over_change_nothing(store: RedisListSto
 async def test_a_sweep_takes_nothing_from_a_worker_that_lives(store: RedisListStore, raw: redis.Redis) -> None:
     claim = await taken(store)
     before = snapshot(raw)
-    report = (claim.job.id, 1, "retrying", "system", 0, "", "{}", 0, 0, 0, "1", "", "1")
+    report = (claim.job.id, 1, "retrying", "system", 0, "", "{}", 0, 0, "", 0, "1", "", "1")
     answer = run(raw, "turn", store._exchange.now, 0, 1, *report, 0, "")
     assert isinstance(answer, list)
     assert answer[1] == [""]

@@ -16,6 +16,7 @@ from euterpe.model.submitting.batch import Draft, Unit
 from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.stores.redis_lists.scripts import source_of
 from euterpe.stores.redis_lists.store import RedisListStore
+from euterpe.stores.redis_lists.watch import ListWatch
 from tests.conformance.acts import HOUR, complete, fail, job, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.redis_lists.foreign import HIGH, foreign
@@ -69,6 +70,8 @@ def scripts_run(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         sent.append(command[0])
         return await execute_after(self, wait, command, wait_s)
 
+    # Looks for jobs of other programs come at any time, and are no part of a claim.
+    monkeypatch.setattr(ListWatch, "begin", lambda _watch, _worker_id, _lists: None)
     monkeypatch.setattr(PipelinedRedis, "execute", counted)
     monkeypatch.setattr(PipelinedRedis, "execute_after", counted_after)
     return sent

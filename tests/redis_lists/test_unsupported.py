@@ -26,7 +26,7 @@ async def _new_callback(store: RedisListStore) -> None:
 
 
 async def _outbox(store: RedisListStore) -> None:
-    await store.outbox.undelivered()
+    await store.outbox.depth()
 
 
 async def _serving(store: RedisListStore) -> None:

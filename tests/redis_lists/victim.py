@@ -1,4 +1,6 @@
-"""A worker process that tests kill: `python -m tests.redis_lists.victim URL`. Each run is counted in Redis."""
+"""A worker process that tests kill: `python -m tests.redis_lists.victim URL`. Each run is counted in Redis.
+
+Its types: `count`, which sometimes fails; `process_file`, another program's; and `kill`, which ends the process."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import euterpe
 
 async def main(url: str) -> None:
     queue = euterpe.Queue(url)
-    counts = redis.asyncio.Redis.from_url(url)
+    counts = redis.asyncio.Redis.from_url(url.partition("?")[0])
 
     @queue.job("count", max_attempts=1000, backoff={"strategy": "constant", "initial": "10ms", "jitter": 0.0})
     async def count(number: int) -> int:
@@ -23,6 +25,15 @@ async def main(url: str) -> None:
         if random.random() < 0.05:
             raise euterpe.TemporaryError("no luck")
         return number
+
+    @queue.job("process_file", max_attempts=1000)
+    async def process_file(filepath: str, filesize: int, priority: str) -> None:
+        await counts.hincrby("runs", filepath, 1)
+
+    @queue.job("kill")
+    async def kill(filepath: str, filesize: int, priority: str) -> None:
+        await counts.hincrby("runs", filepath, 1)
+        os._exit(9)
 
     print("ready", os.getpid(), flush=True)
     await queue.work(concurrency=20, lease="1s", poll="50ms")

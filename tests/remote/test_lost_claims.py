@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from euterpe import Queue
@@ -21,12 +21,15 @@ READ_BYTES = 65_536
 
 
 class Gateway:
-    """Passes on what is said, until an answer brings jobs: instead of it, its clients get the end of the connection."""
+    """Passes on what is said. It keeps an answer that brings jobs, if it is told to, until the plane is gone; instead
+    of that answer its client gets the end of the connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self.answered: Callable[[], None] | None = None
-        """Called once, when an answer with jobs is there and nobody has it yet."""
+        self.keeps_jobs = False
+        self.claimed = asyncio.Event()
+        """An answer with jobs is there, and nobody has it."""
+        self.plane_is_gone = asyncio.Event()
 
     async def serve(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -34,9 +37,10 @@ class Gateway:
             asking = asyncio.create_task(self._pass_on(client, requests))
             try:
                 while answer := await plane.read(READ_BYTES):
-                    if CLAIMED in answer and self.answered is not None:
-                        answered, self.answered = self.answered, None
-                        answered()
+                    if self.keeps_jobs and CLAIMED in answer:
+                        self.keeps_jobs = False
+                        self.claimed.set()
+                        await self.plane_is_gone.wait()
                         break
                     answers.write(answer)
             finally:
@@ -68,14 +72,9 @@ async def row_of(url: str, job_id: str) -> JobRow:
 
 async def test_a_control_plane_killed_before_its_answer_costs_no_attempt_and_no_lease(url: str, key: str) -> None:
     port = free_port()
-    killed, may_end = asyncio.Event(), asyncio.Event()
+    may_end = asyncio.Event()
     begun: list[int] = []
     with plane_process(url, *LEASE, port=port) as first:
-
-        def kill() -> None:
-            first.kill()
-            killed.set()
-
         async with before(port) as (gateway, address):
             queue = Queue(address, token=key)
 
@@ -87,9 +86,12 @@ async def test_a_control_plane_killed_before_its_answer_costs_no_attempt_and_no_
             async with queue, working(queue, 4, poll="50ms"):
                 runs = await once.submit(n=0)
                 await until(lambda: begun == [0], "the first job to begin")
-                gateway.answered = kill
+                gateway.keeps_jobs = True
+                # The claim may be answered before the submit is: the plane is killed when both are.
                 lost = await once.submit(n=1)
-                await killed.wait()
+                await gateway.claimed.wait()
+                first.kill()
+                gateway.plane_is_gone.set()
                 held = await row_of(url, lost.id)
                 assert (held.state, held.attempt_count) == (State.RUNNING, 1), "the claim was committed"
                 with plane_process(url, *LEASE, port=port):

@@ -64,6 +64,11 @@ class RawClient:
             pass
         return got
 
+    async def status(self, timeout_s: float = PATIENCE_S) -> int:
+        """The status of an answer whose body is left unread."""
+        async with asyncio.timeout(timeout_s):
+            return int((await self._reader.readuntil(b"\r\n")).split(b" ")[1])
+
     async def answer(self, timeout_s: float = PATIENCE_S) -> bytes:
         """Head and body of one answer that says its length."""
         async with asyncio.timeout(timeout_s):
@@ -87,8 +92,8 @@ def statuses(answers: bytes) -> list[int]:
     return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", answers)]
 
 
-def memory_mb(pid: int) -> float:
-    """The memory that the process has in use."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+def memory_mb(pid: int, which: str = "VmRSS") -> float:
+    """The memory that the process has in use; VmHWM: the most that it ever had."""
+    found = re.search(rf"{which}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) / 1024

@@ -38,6 +38,8 @@ async def main(arguments: argparse.Namespace) -> None:
         max_body_bytes=arguments.max_body,
         key_ttl_s=arguments.key_ttl_s,
         max_wait_ms=arguments.max_wait_ms,
+        unread_answers=arguments.unread_answers,
+        read_turn_wait_s=arguments.read_turn_wait_s,
     )
     app = create_app(
         backend.store,
@@ -71,4 +73,6 @@ if __name__ == "__main__":
     parser.add_argument("--max-body", type=int, default=4_000_000)
     parser.add_argument("--key-ttl-s", type=float, default=3)
     parser.add_argument("--max-wait-ms", type=int, default=60_000)
+    parser.add_argument("--unread-answers", type=int, default=4)
+    parser.add_argument("--read-turn-wait-s", type=float, default=10)
     uvloop.run(main(parser.parse_args()))

@@ -53,13 +53,6 @@ async def test_only_a_turn_claims_ahead_and_only_what_it_names(plane: Plane, cli
     assert await turn(client, max_jobs=0, max_ahead=10) == []
 
 
-async def test_who_names_what_it_wants_ahead_is_told_that_this_is_known(client: httpx.AsyncClient) -> None:
-    claim: Json = {"streams": ["default"], "max_jobs": 1}
-    for said, told in (({}, None), ({"max_ahead": 0}, True)):
-        answer = await client.post(TURN, json={"worker_id": "w-1", "claim": claim | said})
-        assert answer.json().get("claims_ahead") is told
-
-
 async def test_what_is_over_the_limit_of_its_key_is_not_claimed_ahead(plane: Plane, client: httpx.AsyncClient) -> None:
     keyed = {"concurrency_key": "k", "concurrency_limit": 2}
     await plane.store.submit_many([job(), *(job(**keyed) for _ in range(4))])

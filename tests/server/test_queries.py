@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 import euterpe
-from euterpe.model.reading.job_query import SCAN_LIMIT
+from euterpe.model.reading.views import SCAN_LIMIT
 from tests.conformance.acts import job
 from tests.server.plane import Plane
 from tests.server.test_jobs_api import submit
@@ -33,12 +33,12 @@ async def test_a_wrong_query_is_refused_with_its_word(client: httpx.AsyncClient)
     assert both.status_code == 422
 
 
-@pytest.mark.parametrize("asked", ["type=rare", "q=type:rare", "type=rare&state=scheduled"])
+@pytest.mark.parametrize("asked", ["type=rare", "q=type:rare", "tag=kind:rare&state=scheduled"])
 async def test_a_page_looks_at_so_many_jobs_whichever_way_it_is_asked_for(
     client: httpx.AsyncClient, plane: Plane, asked: str
 ) -> None:
     """A search that finds nothing would otherwise read the whole history."""
-    rare = await submit(client, type="rare")
+    rare = await submit(client, type="rare", tags={"kind": "rare"})
     await plane.store.submit_many([job() for _ in range(SCAN_LIMIT)])
     first = (await client.get(f"/jobs?{asked}")).json()
     assert first["cursor"] is not None, "the first page looked at everything"

@@ -58,6 +58,21 @@ async def test_what_was_there_before_counts_and_what_ended_does_not(url: str) ->
                 await asyncio.sleep(0.05)
 
 
+async def test_a_replay_is_answered_though_the_quota_is_used_up(url: str) -> None:
+    async with limited(url, Quota(waiting_jobs=3, idempotency_keys=2)) as (_, client):
+        one, batch = {"idempotency-key": "one"}, {"idempotency-key": "batch"}
+        first = await client.post("/jobs", json={"type": "t"}, headers=one)
+        both = await client.post("/jobs/batch", json={"jobs": [{"type": "t"}] * 2}, headers=batch)
+        assert (first.status_code, both.status_code) == (202, 202)
+        again = await client.post("/jobs", json={"type": "t"}, headers=one)
+        assert (again.status_code, again.content, again.headers["idempotency-replayed"]) == (202, first.content, "true")
+        again = await client.post("/jobs/batch", json={"jobs": [{"type": "t"}] * 2}, headers=batch)
+        assert (again.status_code, again.content) == (202, both.content)
+        other = await client.post("/jobs", json={"type": "t", "payload": 1}, headers=one)
+        assert other.status_code == 409, "the key stands for another request"
+        assert is_over(await client.post("/jobs", json={"type": "t"}), "waiting_jobs")
+
+
 async def test_payloads_are_counted_in_bytes(url: str) -> None:
     async with limited(url, Quota(waiting_bytes=10_000)) as (_, client):
         assert (await client.post("/jobs", json={"type": "t", "payload": "x" * 6_000})).status_code == 202
@@ -100,9 +115,28 @@ async def test_many_submissions_share_a_count(sqlite_url: str) -> None:
                 return await super().usage(of_jobs=of_jobs, of_keys=of_keys)
 
         now = 0.0
-        quotas = Quotas(Counted(store.engine, store.rng), Quota(waiting_jobs=100), lambda: now)
+        quotas = Quotas(
+            Counted(store.engine, store.rng, store.end_reporter, store._exchange), Quota(waiting_jobs=100), lambda: now
+        )
         submission = Submission(type="t", requester_id="r")
         await asyncio.gather(*(quotas.admit("r", [submission]) for _ in range(100)))
         assert counts == 1
         with pytest.raises(Refusal):
             await quotas.admit("r", [submission])
+
+
+async def test_jobs_that_run_again_count_like_new_ones(url: str) -> None:
+    async with limited(url, Quota(waiting_jobs=2)) as (plane, client):
+        ended = []
+        for _ in range(2):
+            submitted = await plane.store.submit(Submission(type="t", requester_id="vesta"))
+            await plane.store.cancel(submitted.job_id, "vesta")
+            ended.append(submitted.job_id)
+        order = {"action": "replay", "q": "state:cancelled"}
+        assert (await client.post(f"/jobs/{ended[0]}/retry")).status_code == 202
+        assert is_over(await client.post("/operations", json=order), "waiting_jobs")
+        assert (await client.post(f"/jobs/{ended[1]}/retry", json={"dependents": True})).status_code == 202
+        assert is_over(await client.post(f"/jobs/{ended[0]}/retry"), "waiting_jobs")
+        assert is_over(await client.post(f"/jobs/{ended[0]}/retry", json={"dependents": True}), "waiting_jobs")
+        assert (await client.post("/operations", json=order | {"action": "cancel"})).status_code == 202
+        assert len((await client.get("/jobs")).json()["jobs"]) == 4

@@ -244,7 +244,10 @@ async def test_a_hundred_workers_cost_a_handful_of_transactions(plane: Plane, mo
         assert gate.writes <= 3
 
         gate.shut()
-        ends = [asyncio.create_task(client.post(COMPLETE, json=lease_of(job))) for job in jobs]
+        ends = [
+            asyncio.create_task(client.post(COMPLETE, json=lease_of(job, worker_id=f"w-{i}")))
+            for i, job in enumerate(jobs)
+        ]
         await gate.pass_when(lambda: asked == 100)
         assert {(await end).status_code for end in ends} == {200}
         assert gate.writes <= 2
@@ -541,7 +544,7 @@ async def test_a_concurrency_limit_holds_for_workers_over_http(plane: Plane, cli
     ask = {"worker_id": "w", "streams": ["default"], "max_jobs": 3}
     (job,) = (await client.post(CLAIM, json=ask)).json()["jobs"]
     assert (await client.post(CLAIM, json=ask)).json()["claimed"] is False
-    await client.post(COMPLETE, json=lease_of(job))
+    await client.post(COMPLETE, json=lease_of(job, worker_id="w"))
     assert len((await client.post(CLAIM, json=ask)).json()["jobs"]) == 1
 
 

@@ -291,37 +291,32 @@ async def test_jobs_of_a_batch_are_one_group(plane: Plane, client: httpx.AsyncCl
     assert [group["first"]["payload"], *(payload for _, _, payload in group["others"])] == list(range(20))
 
 
-async def test_completions_in_their_shorter_form_are_answered_by_what_was_refused(
+async def test_a_completion_that_is_refused_leaves_the_others_of_its_turn(
     plane: Plane, client: httpx.AsyncClient
 ) -> None:
     one, two, three, four = await claimed(plane, client, 4)
-
-    def short(job: Json, result: Any = None, **change: Any) -> list[Any]:
-        said = job | change
-        return [said["attempt_id"], said["lease_token"], result]
-
     before = await plane.store.get(three["job_id"])
     wrong = [
-        short(three, lease_token=four["lease_token"]),
-        short(three, attempt_id="nonsense"),
-        short(three, attempt_id="nonsense:1"),
-        short(three, attempt_id=f"{three['job_id']}:2"),
-        short(three, attempt_id=f"{three['job_id']}:{2**63}"),
-        short(three, attempt_id=f"{three['job_id'].upper()}x:1"),
+        entry(three | {"lease_token": four["lease_token"]}),
+        entry(three | {"lease_token": f"2.{three['lease_token'].partition('.')[2]}"}),
+        entry(three | {"lease_token": "nonsense"}),
+        entry(three | {"attempt_id": "nonsense:1"}),
+        entry(three | {"attempt_id": f"{three['job_id']}:2"}),
+        entry(three | {"attempt_id": f"{three['job_id']}:{2**63}"}),
     ]
-    answer = await turn(client, done=[short(one, {"a": 1}), *wrong, short(two)], complete=[entry(four, result=4)])
-    assert answer["refused"] == [1, 2, 3, 4, 5, 6]
-    assert answer["complete"] == [DONE]
+    answer = await turn(client, complete=[entry(one, result={"a": 1}), *wrong, entry(two), entry(four, result=4)])
+    assert [reply["ok"] for reply in answer["complete"]] == [True, *[False] * 6, True, True]
     assert [(await plane.store.get(job["job_id"])).result for job in (one, two, four)] == [b'{"a":1}', None, b"4"]
     assert await plane.store.get(three["job_id"]) == before
-    again = await turn(client, done=[short(one, {"a": 1}), short(one, {"a": 2}), short(two)])
-    assert again["refused"] == [1], "the first answer again, and no other"
-    assert (await client.post(COMPLETE, json=single(two))).status_code == 200, "both forms say the same"
-    assert "refused" not in await turn(client, complete=[entry(four, result=4)])
+    again = await turn(client, complete=[entry(one, result={"a": 1}), entry(one, result={"a": 2}), entry(two)])
+    assert [reply["ok"] for reply in again["complete"]] == [True, False, True], "the first answer again, and no other"
 
 
-async def test_a_result_in_the_shorter_form_has_the_same_limit(plane: Plane, client: httpx.AsyncClient) -> None:
+async def test_of_two_reports_on_one_attempt_in_a_turn_the_first_counts(
+    plane: Plane, client: httpx.AsyncClient
+) -> None:
     (job,) = await claimed(plane, client, 1)
-    said = {"worker_id": "w-1", "done": [[job["attempt_id"], job["lease_token"], "x" * 1_100_000]]}
-    answer = await client.post(TURN, json=said)
-    assert (answer.status_code, answer.json()["pointer"]) == (413, "/done/0/2")
+    same, other = entry(job, result=1), entry(job, result=2)
+    answer = await turn(client, complete=[same, other, same])
+    assert [reply["ok"] for reply in answer["complete"]] == [True, False, True]
+    assert (await plane.store.get(job["job_id"])).result == b"1"

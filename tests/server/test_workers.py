@@ -24,7 +24,7 @@ TOLD: dict[str, Any] = {
     "host": "web-1",
     "pid": 4711,
     "version": "1.2",
-    "breakers": {"mail": {"state": "open", "retry_in_seconds": 30}},
+    "breakers": [{"queue": "mail", "type": "report", "state": "open", "retry_in_seconds": 30}],
 }
 
 
@@ -42,8 +42,8 @@ async def test_a_worker_registers_in_a_turn_and_leaves_in_another(plane: Plane, 
     (worker,) = await listed(plane)
     (stored,) = await plane.store.workers.list()
     assert worker["worker_id"] == "w"
-    assert worker["breakers"]["mail"]["state"] == "open"
-    assert stored.open_until("mail") == stored.seen_at + 30_000_000
+    assert worker["breakers"][0]["state"] == "open"
+    assert stored.open_until("mail", "report") == stored.seen_at + 30_000_000
     assert stored.seen_at - stored.started_at == 60_500_000
     told = ("queues", "types", "slots", "running", "host", "pid", "version")
     assert [worker[name] for name in told] == [TOLD[name] for name in told]

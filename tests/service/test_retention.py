@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from euterpe.config import load_config
+from euterpe.model.errors import PayloadTooLarge
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import Queue, core_of
 from euterpe.service.roles import apply_store_settings
 from euterpe.stores.sql.postgres.engine import PostgresEngine
@@ -20,6 +22,25 @@ async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> N
     assert sweeps.retention.completed_us == 3600 * 1_000_000
     assert sweeps.retention.tombstones_us == 2 * 86_400 * 1_000_000
     assert core_of(queue).store.key_window_us == 48 * 3600 * 1_000_000
+
+
+async def test_the_configured_limit_of_payloads_holds_for_an_app_too(sqlite_url: str) -> None:
+    queue = Queue(sqlite_url)
+    apply_store_settings(load_config(None, {"ENGINE_MAX_PAYLOAD": "10KB"}), queue)
+    async with queue:
+        await queue.submit("t", {"x": "y" * 9_000})
+        for submit in (
+            lambda: queue.submit("t", {"x": "y" * 20_000}),
+            lambda: core_of(queue).store.submit(Submission(type="t", payload=b'"' + b"x" * 20_000 + b'"')),
+        ):
+            with pytest.raises(PayloadTooLarge):
+                await submit()
+
+
+def test_the_limit_that_an_app_names_stays_where_the_configuration_names_none() -> None:
+    queue = Queue("sqlite:///:memory:", payload_limit=5_000_000)
+    apply_store_settings(load_config(None, {}), queue)
+    assert (core_of(queue).payload_limit, core_of(queue).store.payload_limit) == (5_000_000, 5_000_000)
 
 
 def session_of(queue: Queue) -> SessionPlan:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from euterpe.config import load_config
+from euterpe.model.claims.heartbeat_turns import HeartbeatTurns
 from euterpe.model.retention import Swept
 from euterpe.queue.queue import Queue
 from euterpe.service.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
@@ -34,7 +35,7 @@ class Counted(RemoteSweeps):
             self.done.set()
         return []
 
-    async def recover(self) -> Swept:
+    async def recover(self, turns: HeartbeatTurns | None = None) -> Swept:
         self.recoveries += 1
         return Swept([], 0, 0, 0, 0, 0)
 
@@ -60,9 +61,9 @@ async def test_every_role_sweeps_as_the_configuration_says(
     intervals: list[float] = []
 
     class Noted(Sweeper):
-        def __init__(self, store: Any, wakeups: Any, telemetry: Any = None, interval_s: float = 1.0) -> None:
+        def __init__(self, store: Any, wakeups: Any, telemetry: Any, interval_s: float, lease_ttl_us: int) -> None:
             intervals.append(interval_s)
-            super().__init__(store, wakeups, telemetry, interval_s)
+            super().__init__(store, wakeups, telemetry, interval_s, lease_ttl_us)
 
     monkeypatch.setattr("euterpe.worker.sweeper.Sweeper", Noted)
     monkeypatch.setattr("euterpe.queue.run.Sweeper", Noted)

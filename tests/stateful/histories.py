@@ -13,6 +13,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.job import Claim
 from euterpe.model.retention import Retention
+from euterpe.model.submitting.changes import Changes
 from tests.stateful.agreement import attempts_agree, events_agree, moves_are_legal, nobody_is_early_or_stranded
 from tests.stateful.lockstep import Lockstep
 from tests.stateful.oracle import Oracle, Refused
@@ -99,6 +100,25 @@ class Histories(RuleBasedStateMachine):
     @rule(target=jobs, said=said)
     def submit(self, said: Said) -> Any:
         return self._submit(said)
+
+    @rule(target=jobs, said=said, count=st.integers(2, 4))
+    def submit_many(self, said: Said, count: int) -> Any:
+        """Alike, and stored together: on Postgres they stand in one run of the line."""
+        start = self.lockstep.ids.number
+        ids = self.lockstep.ids.many(count)
+        self.lockstep.ids.number = start
+        results, _ = self.both(
+            lambda store: store.submit_many([submission(said)] * count),
+            lambda: [self.oracle.submit(self.now, job_id, said) for job_id in ids],
+        )
+        assert [submitted.job_id for submitted in results] == ids
+        return multiple(*ids)
+
+    @rule(target=jobs, said=said, count=st.integers(1, 3))
+    def submit_limited(self, said: Said, count: int) -> Any:
+        """With a concurrency key, of which two may run at once. A lifetime that ends would keep a place of its key."""
+        said.limit, said.lifetime = 2, 7 * DAY
+        return multiple(*(self._submit(said) for _ in range(count)))
 
     @rule(target=jobs, said=said, key=st.sampled_from(["k1", "k2"]))
     def submit_with_key(self, said: Said, key: str) -> Any:
@@ -292,6 +312,13 @@ class Histories(RuleBasedStateMachine):
         assert answered is None or answered[0] == answered[1]
         return multiple()
 
+    @rule(job_id=jobs, priority=st.integers(0, 4))
+    def reprioritise(self, job_id: str, priority: int) -> None:
+        self.both(
+            lambda store: store.update(job_id, Changes(priority=priority)),
+            lambda: self.oracle.reprioritise(job_id, priority),
+        )
+
     def _retry(self, job_id: str) -> Any:
         replay_id = self._next_id()
         answered = self.both(lambda store: store.retry(job_id), lambda: self.oracle.retry(self.now, job_id, replay_id))
@@ -358,6 +385,10 @@ class Histories(RuleBasedStateMachine):
     # --- what must hold after every step ----------------------------------------------------------
 
     @invariant()
+    def line_agrees(self) -> None:
+        self.lockstep.check_line()
+
+    @invariant()
     def engines_and_oracle_agree(self) -> None:
         tables = self.lockstep.tables()
         rows = {row["id"]: row for row in tables["inbox_jobs"]}
@@ -370,4 +401,4 @@ class Histories(RuleBasedStateMachine):
         assert keys == {name: key.job_id for name, key in self.oracle.keys.items()}
         assert {row["job_id"] for row in tables["euterpe_tombstones"]} == self.oracle.tombstones.keys()
         moves_are_legal(self.before, rows)
-        nobody_is_early_or_stranded(rows, tables["job_dependencies"])
+        nobody_is_early_or_stranded(self.oracle, rows, tables["job_dependencies"])

@@ -109,7 +109,11 @@ class Oracle:
             if j.state == "scheduled" and j.expires_at > now and (types is None or j.said.type in types)
         ]
         ready.sort(key=lambda j: (j.priority, j.place))
-        for job in ready[:limit]:
+        taken: list[OracleJob] = []
+        for job in ready:
+            if len(taken) < limit and self._has_place(job, taken):
+                taken.append(job)
+        for job in taken:
             job.state, job.stage, job.worker = "running", "claimed", worker
             job.version += 1
             job.attempts += 1
@@ -117,7 +121,21 @@ class Oracle:
             job.beaten_at = now
             job.progress = None
             self._moved(job)
-        return [j.id for j in ready[:limit]]
+        return [j.id for j in taken]
+
+    def _has_place(self, job: OracleJob, taken: list[OracleJob]) -> bool:
+        if job.said.limit is None:
+            return True
+        running = [*taken, *(j for j in self.jobs.values() if j.state == "running")]
+        return sum(j.said.limit is not None and j.said.type == job.said.type for j in running) < job.said.limit
+
+    def reprioritise(self, job_id: str, priority: int) -> None:
+        job = self.jobs.get(job_id)
+        if job is None:
+            raise Refused("JobPruned" if job_id in self.tombstones else "JobNotFound")
+        if priority != job.priority and job.state not in ("pending", "scheduled", "delayed", "retrying"):
+            raise Refused("IllegalTransition")
+        job.priority = priority
 
     def heartbeat(self, now: int, job_id: str, version: int, ttl: int) -> tuple[bool, bool]:
         """(alive, asked to cancel)"""
@@ -183,17 +201,25 @@ class Oracle:
         elif verdict == "cancelled":
             self._end(now, job, "cancelled", "cancelled")
         elif verdict == "permanent":
+            self._clear(job)
             self._end(now, job, "failed", "permanent")
-        elif job.attempts >= job.said.max_attempts:
+        elif job.attempts - job.lost + job.refunded >= job.said.max_attempts:
             self._end(now, job, "dead_letter", category)
         elif asked:
+            self._clear(job)
             self._end(now, job, "cancelled", category)
         else:
+            self._clear(job)
             job.state, job.error_code = "retrying", category
             job.run_at = now + max(SECOND * 2 ** (job.attempts - 1), retry_after)
             self._moved(job)
         job.closed.append((job.version, attempt, outcome, job.state))
         job.lease = None
+
+    def _clear(self, job: OracleJob) -> None:
+        """An outcome of its own: the attempts that were lost with workers are given back."""
+        job.attempts -= job.lost - job.refunded
+        job.lost = job.refunded = 0
 
     # --- operators --------------------------------------------------------------------------------
 
@@ -215,6 +241,7 @@ class Oracle:
         if not job.ended:
             raise Refused("IllegalTransition")
         if job.state == "failed" and job.attempts < job.said.max_attempts:
+            job.waits_no_more |= job.error_code == "dependency_ended"
             job.state, job.scheduled_at, job.run_at, job.completed_at = "scheduled", now, now, None
             self._moved(job)
             return job_id
@@ -257,6 +284,13 @@ class Oracle:
             asked, attempt = job.cancel_seen == job.version, job.attempts
             overran = job.beaten_at >= (job.started_at or 0) + EXECUTION_TIMEOUT
             why = "timeout" if overran else "lost_lease"
+            if overran:
+                self._clear(job)
+            else:
+                job.lost += 1
+                if job.lost == 1 < job.attempts == job.said.max_attempts:
+                    job.refunded = 1
+                    job.attempts -= 1
             if job.attempts >= job.said.max_attempts:
                 self._end(now, job, "dead_letter", why)
             elif asked:

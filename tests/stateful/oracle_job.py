@@ -25,10 +25,12 @@ class Said:
     depends_on: tuple[str, ...] = ()
     kind: str = "after"
     key: str | None = None
+    limit: int | None = None
+    """How many jobs of this type with a limit may run at once."""
 
     def same_request(self) -> tuple[Any, ...]:
         return (self.type, self.priority, self.delay, self.max_attempts, self.lifetime, self.visibility,
-                self.callback, self.depends_on, self.kind)  # fmt: skip
+                self.callback, self.depends_on, self.kind, self.limit)  # fmt: skip
 
 
 @dataclass
@@ -43,6 +45,10 @@ class OracleJob:
     expires_at: int
     depth: int = 1
     attempts: int = 0
+    lost: int = 0
+    """Attempts in a row that ended with a lost worker."""
+    refunded: int = 0
+    """Those of them that have been given back."""
     releases: int = 0
     version: int = 0
     stage: str | None = None
@@ -62,6 +68,8 @@ class OracleJob:
     replay_of: str | None = None
     edges: set[str] = field(default_factory=set)
     waits: set[str] = field(default_factory=set)
+    waits_no_more: bool = False
+    """One of those it waits for ended it, and an operator retried it."""
     closed: list[tuple[int, int, str, str]] = field(default_factory=list)
     """(version, attempt, outcome, state)"""
 

@@ -19,8 +19,8 @@ from tests.stateful.lockstep import Lockstep, counted_ids
 
 EXAMPLES = int(os.environ.get("EUTERPE_STATEFUL_EXAMPLES", "0"))
 STEPS = 30
-PARTS = 4
-HISTORIES_PER_PART = 20
+PARTS = 8
+HISTORIES_PER_PART = 10
 
 pytestmark = pytest.mark.timeout(1800 if EXAMPLES else 300)
 

@@ -30,6 +30,8 @@ def submission(said: Said) -> Submission:
         depends_on=said.depends_on,
         dependency=Dependency(said.kind),
         idempotency_key=said.key,
+        concurrency_key=None if said.limit is None else f"limit of {said.type}",
+        concurrency_limit=said.limit,
         retry=STEADY,
     )
 

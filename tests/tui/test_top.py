@@ -56,8 +56,8 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
 
 async def test_queues_workers_running_and_failed_jobs_are_shown(store: SqlStore) -> None:
     runs, fails = await two_jobs(store)
-    tripped = {"mail": TrippedBreaker(BreakerState.OPEN)}
-    for name, breakers in (("idle", {}), ("host:1", tripped)):
+    tripped = (TrippedBreaker("mail", "runs", BreakerState.OPEN),)
+    for name, breakers in (("idle", ()), ("host:1", tripped)):
         facts = WorkerFacts(queues=("default",), types=("runs", "fails"), slots=4, breakers=breakers)
         await store.workers.register([Presence(worker_id=name, facts=facts)])
     app = TopApp(store, every_s=60)
@@ -65,7 +65,7 @@ async def test_queues_workers_running_and_failed_jobs_are_shown(store: SqlStore)
         await until(pilot, lambda: bool(rows(app, "failed")))
         assert [row[:4] for row in rows(app, "queues")] == [["default", "0", "1", "1"], ["later", "1", "0", "0"]]
         assert rows(app, "workers") == [
-            ["host:1", "1/4", "runs, fails", "breaker: mail open"],
+            ["host:1", "1/4", "runs, fails", "breaker: runs in queue mail open"],
             ["idle", "0/4", "runs, fails", "idle"],
         ]
         (running,) = rows(app, "running")

@@ -15,16 +15,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import euterpe
 from euterpe.observe.logs import configure_logging
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.store import SqlStore
 from euterpe.worker.claiming.prefetch import Pace
 from tests.worker.inline import work_on
 
@@ -70,6 +73,27 @@ async def block_loop(ctx: euterpe.Context, seconds: float) -> str:
 async def hold_gil(ctx: euterpe.Context, seconds: float) -> str:
     note(ctx, "begun")
     hold_the_interpreter(seconds)
+    return "done"
+
+
+@queue.job("hold_gil_in_a_write", backoff=AT_ONCE)
+async def hold_gil_in_a_write(ctx: euterpe.Context, seconds: float) -> str:
+    """Hold the interpreter lock while the writer thread of this process is in the middle of a transaction."""
+    in_transaction, go_on = threading.Event(), threading.Event()
+
+    def stalled() -> Program[None]:
+        yield one("promote_due", limit=1)
+        in_transaction.set()
+        go_on.wait()
+
+    note(ctx, "begun")
+    engine = cast("SqlStore", core_of(queue).store).engine
+    writing = asyncio.get_running_loop().create_task(engine.write(stalled))
+    while not in_transaction.is_set():  # noqa: ASYNC110  # it is set by another thread
+        await asyncio.sleep(NAP_S)
+    hold_the_interpreter(seconds)
+    go_on.set()
+    await writing
     return "done"
 
 
@@ -173,6 +197,21 @@ def misbehave(how: str) -> Any:
 async def dies_on_the_loop(ctx: euterpe.Context) -> None:
     note(ctx, "begun")
     os._exit(7)
+
+
+@queue.job("dies_soon", backoff=AT_ONCE)
+async def dies_soon(ctx: euterpe.Context) -> None:
+    """Its neighbours run when it dies."""
+    note(ctx, "begun")
+    await asyncio.sleep(0.1)
+    os._exit(7)
+
+
+@queue.job("naps", backoff=AT_ONCE)
+async def naps(ctx: euterpe.Context, seconds: float) -> None:
+    note(ctx, "begun")
+    await asyncio.sleep(seconds)
+    note(ctx, "ran")
 
 
 @queue.job("dies_in_a_thread", backoff=AT_ONCE)

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 class Proxy:
     """Forwards to one server. `swallow` loses every byte both ways without a word; `refuse` resets all links, and
-    every new one."""
+    every new one; `narrow` resets a link on which so many bytes are sent before the server answers: a slow network, on
+    which no more arrives in the time that a statement has."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -18,6 +19,9 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._silent = False
         self._refusing = False
+        self._narrow: int | None = None
+        self.cut = 0
+        """How many links were too narrow."""
         self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
@@ -33,9 +37,13 @@ class Proxy:
         for writer in self._links:
             writer.transport.abort()
 
+    def narrow(self, bytes_at_once: int) -> None:
+        self._narrow = bytes_at_once
+
     def restore(self) -> None:
         """New links work again. What was swallowed stays lost, as after a router forgot its connections."""
         self._silent = self._refusing = False
+        self._narrow = None
 
     async def close(self) -> None:
         if self._server is not None:
@@ -61,13 +69,20 @@ class Proxy:
             return
         self._links.add(there_writer)
         link = Link()
-        ends = ((reader, there_writer), (there_reader, writer))
+        ends = ((reader, there_writer, True), (there_reader, writer, False))
         await asyncio.wait([asyncio.create_task(self._pump(*pair, link)) for pair in ends])
         self._links -= {writer, there_writer}
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_client: bool, link: Link
+    ) -> None:
         try:
             while data := await reader.read(65536):
+                link.unanswered = link.unanswered + len(data) if is_client else 0
+                if self._narrow is not None and link.unanswered > self._narrow:
+                    self.cut += 1
+                    writer.transport.abort()
+                    return
                 if self._silent:
                     link.lost = True
                 if not link.lost:
@@ -83,6 +98,8 @@ class Link:
     """One connection through the proxy. Once bytes were lost on it, it is of no use for ever."""
 
     lost = False
+    unanswered = 0
+    """Bytes of the client since the server last said anything."""
 
 
 @asynccontextmanager

@@ -184,3 +184,37 @@ def _finds(url: str, query: str) -> bool:
 
     with psycopg.connect(url) as connection:
         return bool(connection.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("bytes_at_once", [3_000_000, 500_000])
+async def test_large_results_are_written_over_a_network_that_carries_a_few_at_a_time(
+    server: PostgresServer, bytes_at_once: int
+) -> None:
+    """All end at once. As one batch they would be sent, cut off and sent again for ever."""
+    jobs, size = 24, 400_000
+    async with proxied(server.url) as (proxy, through):
+        queue, gate = Queue(through), asyncio.Event()
+        begun = asyncio.Semaphore(0)
+
+        @queue.job("large")
+        async def large(number: int) -> str:
+            begun.release()
+            await gate.wait()
+            return f"{number}" + "x" * size
+
+        async with Queue(server.url) as client, working(queue, concurrency=jobs):
+            submitted = await client.submit_many([("large", {"number": i}) for i in range(jobs)])
+            for _ in range(jobs):
+                await begun.acquire()
+            proxy.narrow(bytes_at_once)
+            gate.set()
+
+            async def all_written() -> bool:
+                return (await client.stats()).by_state == {"completed": jobs}
+
+            await until(all_written, "all results are written")
+            assert proxy.cut > 0, "the first batch was too large"
+            ended = [await in_state(client, job, State.COMPLETED) for job in submitted]
+            assert [(job.attempt_count, len(job.result or b"")) for job in ended] == [
+                (1, size + 2 + len(str(i))) for i in range(jobs)
+            ]

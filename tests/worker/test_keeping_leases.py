@@ -27,8 +27,7 @@ SWEEP_S = 3.0
 async def test_a_handler_that_blocks_its_worker_for_three_leases_loses_nothing(
     client: Queue, floor: Floor, job_type: str
 ) -> None:
-    # Not in the middle of a sweep: on SQLite, who stands still in a transaction keeps the file from everybody.
-    worker = floor.start(lease=LEASE, concurrency=4, sweep=False)
+    worker = floor.start(lease=LEASE, concurrency=4)
     sweeping = floor.start(lease=LEASE, queues=["other"])  # it would take the jobs back if a lease ran out
     await worker.working()
     await sweeping.working()
@@ -40,6 +39,23 @@ async def test_a_handler_that_blocks_its_worker_for_three_leases_loses_nothing(
     await in_state(client, neighbour, State.COMPLETED)
     assert ended.attempt_count == 1
     assert (ended.completed_at or 0) - (ended.started_at or 0) >= THREE_LEASES_S * 1_000_000
+    assert [(line["attempt"], line["pid"]) for line in floor.journal("begun")] == [(1, worker.pid)] * 2
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_holding_the_interpreter_for_three_leases_in_the_middle_of_a_write_loses_nothing(
+    client: Queue, floor: Floor
+) -> None:
+    """The file stays locked meanwhile, so no process can renew a lease. Both workers look for lost jobs afterwards."""
+    worker = await floor.start(lease=LEASE, concurrency=4).working()
+    await floor.start(lease=LEASE, queues=["other"]).working()
+    neighbour = await client.submit("gated")
+    await floor.noted("begun", neighbour)
+    job = await client.submit("hold_gil_in_a_write", {"seconds": THREE_LEASES_S})
+    ended = await in_state(client, job, State.COMPLETED)
+    floor.open_gate()
+    await in_state(client, neighbour, State.COMPLETED)
+    assert ended.attempt_count == 1
     assert [(line["attempt"], line["pid"]) for line in floor.journal("begun")] == [(1, worker.pid)] * 2
 
 

@@ -16,6 +16,7 @@ from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
+from euterpe.runtime.clocks import awake_or_not_s
 from euterpe.worker.loop import WorkerLoop
 from euterpe.worker.settings import WorkerSettings
 from tests.faults import proxy as faults
@@ -146,6 +147,19 @@ async def test_what_waits_too_long_goes_back_and_is_not_claimed_ahead_again(
 
 
 @ON_SQLITE_ALONE
+async def test_what_waited_on_a_suspended_machine_goes_back_and_does_not_begin(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`time.monotonic` stands still in suspend; the clock of the boot does not."""
+    async with shop.at_work():
+        jobs = [await shop.submit(n) for n in range(3)]
+        await all_in(shop.queue, jobs, State.RUNNING)
+        monkeypatch.setattr("euterpe.worker.attempts.awake_or_not_s", lambda: awake_or_not_s() + 7200.0)
+        await all_in(shop.queue, jobs[1:], State.SCHEDULED)
+        assert shop.begun == [0]
+
+
+@ON_SQLITE_ALONE
 async def test_what_waits_goes_back_uncharged_when_the_circuit_of_its_queue_opens(shop: Shop) -> None:
     shop.is_broken = True
     async with shop.at_work():
@@ -192,7 +206,7 @@ async def test_the_keeper_of_a_killed_worker_tries_again_when_its_connection_is_
             worker = floor.start(lease="60s", concurrency=1, ahead=["quick"], sweep=False)
             await floor.noted("begun", first)
             await all_in(client, waiting, State.RUNNING)
-            cut = proxy.cut("euterpe_claims AS c\nWHERE CASE", faults.Cut.BEFORE)
+            cut = proxy.cut("j.worker_id = $", faults.Cut.BEFORE)
             worker.kill()
             await cut.sprung.wait()
             rows = await all_in(client, waiting, State.SCHEDULED)

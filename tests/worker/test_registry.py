@@ -107,14 +107,15 @@ async def test_a_breaker_that_opens_is_seen_by_everybody_and_a_waiting_job_tells
             return told if told.reason is Reason.BREAKER_OPEN else None
 
         told = await until(barred, "the job tells of the breaker")
-        assert "circuit breaker of queue 'mail' is open on every worker" in told.sentence
+        assert "circuit breaker of fetch in queue mail is open on every worker" in told.sentence
         (worker,) = await alive(other)
-        assert worker.facts.breakers["mail"].state is BreakerState.OPEN
+        (breaker,) = worker.facts.breakers
+        assert (breaker.queue, breaker.type, breaker.state) == ("mail", "fetch", BreakerState.OPEN)
         shop.mode = "succeed"
         await shop.runs(5)
 
         async def closed() -> bool:
-            return [worker.facts.breakers for worker in await alive(other)] == [{}]
+            return [worker.facts.breakers for worker in await alive(other)] == [()]
 
         await until(closed, "everybody sees that it is closed again")
     async with Queue(url) as other:

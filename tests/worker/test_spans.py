@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -14,11 +15,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from euterpe.backends.engines import connect
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import PermanentError, TemporaryError
 from euterpe.model.state import State
+from euterpe.model.submitting.submission import Submission
 from euterpe.observe.job_spans import job_spans, tracing_of
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
+from tests.conformance.clock import FrozenClock
 from tests.observe.test_tracing import PARENT, SPAN, TRACE, Collector, attributes
 from tests.server.plane import running_plane
 from tests.worker.floor import in_state
@@ -210,3 +215,48 @@ async def test_a_worker_whose_spans_cannot_be_opened_still_runs_its_jobs(sqlite_
     async with working(queue, trace=broken):
         ended = await (await queue.submit("completes")).wait("20s")
     assert ended.state is State.COMPLETED
+
+
+async def test_log_lines_about_an_attempt_carry_the_ids_of_its_span(
+    sqlite_url: str, collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "euterpe")
+    queue = Queue(sqlite_url)
+    register(queue)
+    async with working(queue, lease="5s"):
+        for name in ("retries", "fails"):
+            await (await queue.submit(name)).wait("30s")
+    told = {(r.__dict__["job_id"], r.__dict__["attempt"]): r.__dict__ for r in caplog.records if "job_id" in r.__dict__}
+    spans = {(attributes(span)["job_id"], int(attributes(span)["attempt"])): span for span in collector.spans}
+    assert told.keys() == spans.keys()
+    assert len(told) == 3
+    for attempt, line in told.items():
+        assert (line["trace_id"], line["span_id"]) == (spans[attempt]["traceId"], spans[attempt]["spanId"])
+
+
+async def test_without_spans_the_lines_carry_the_trace_that_the_job_came_with(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "euterpe")
+    queue = Queue(sqlite_url)
+    register(queue)
+    async with working(queue):
+        await (await queue.submit("fails", tags={"traceparent": PARENT})).wait("30s")
+    (line,) = [record.__dict__ for record in caplog.records if "job_id" in record.__dict__]
+    assert (line["trace_id"], line["span_id"]) == (TRACE, SPAN)
+
+
+@pytest.mark.parametrize("engine_url", ["sqlite_url", "fresh_postgres_url"])
+async def test_the_line_about_a_lost_workers_job_carries_its_claim_version(
+    engine_url: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FrozenClock()
+    backend = connect(request.getfixturevalue(engine_url), clock=clock)
+    await backend.open()
+    await backend.store.submit(Submission(type="t", max_attempts=1))
+    (claim,) = await backend.store.claim(ClaimRequest(worker_id="w", limit=1))
+    clock.advance(hours=1)
+    await backend.store.sweeps.urgent()
+    await backend.close()
+    (line,) = [record.__dict__ for record in caplog.records if "job_id" in record.__dict__]
+    assert (line["job_id"], line["claim_version"]) == (claim.job.id, 1)

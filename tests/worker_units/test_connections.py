@@ -17,7 +17,10 @@ async def connections(postgres_url: str) -> AsyncIterator[Connections]:
     async def connect() -> Connection:
         return await asyncpg.connect(split_url(postgres_url)[0])
 
-    connections = Connections(connect, 3)
+    async def look_at(connection: Connection) -> None:
+        assert not connection.is_closed()
+
+    connections = Connections(connect, 3, look_at)
     yield connections
     connections.terminate()
 

@@ -108,11 +108,9 @@ async def test_no_statement_of_an_exchange_is_planned_anew(tmp_path: Path, monke
     assert planned == []
 
 
-def test_jobs_near_each_other_are_ended_by_their_places() -> None:
-    near = complete((7, 5), (B, A), (1, 1), (None, None), Follows.NOTHING)
-    assert near.name == "complete_uniform"
-    far = complete((5, 1_000), (A, B), (1, 1), (None, None), Follows.NOTHING)
-    assert far.name == "complete_scattered"
+def test_jobs_that_end_alike_are_ended_by_two_lists() -> None:
+    alike = complete((7, 5), (B, A), (1, 1), (None, None), Follows.NOTHING)
+    assert alike.name == "complete_uniform"
     unlike = complete((5, 6, 7), (A, B, C), (1, 1, 2), (None, None, None), Follows.NOTHING)
     assert unlike.name == "complete"
 

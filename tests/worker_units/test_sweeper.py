@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import pytest
 
 from euterpe.backends.engines import connect
 from euterpe.model.bulk import Action, BulkOrder, BulkProgress, OperationState
 from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.heartbeat_turns import HeartbeatTurns
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.retention import Swept
 from euterpe.model.submitting.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.runtime.clocks import awake_or_not_s
 from euterpe.stores.remote.exchange import RemoteExchange
 from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.stores.remote.store import RemoteSweeps
+from euterpe.stores.sql.maintenance import sweeps
 from euterpe.wakeups.local import LocalWakeups
 from euterpe.worker.sweeper import Sweeper
 
@@ -32,7 +37,7 @@ class Recovering(RemoteSweeps):
         self._did = did
         self.looked = asyncio.Event()
 
-    async def recover(self) -> Swept:
+    async def recover(self, turns: HeartbeatTurns | None = None) -> Swept:
         return self._did
 
     async def promote(self) -> list[str]:
@@ -146,3 +151,91 @@ async def test_an_operation_that_is_ordered_wakes_the_sweeper_at_once(sqlite_url
     sweeper.stop()
     await sweeping
     await backend.close()
+
+
+@pytest.mark.parametrize("part", ["promote", "recover", "next_due_in_us"])
+async def test_a_part_of_a_pass_that_fails_stops_no_other_part(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeps, asked = Idle(), list[str]()
+
+    def noting(name: str) -> Callable[..., Awaitable[None]]:
+        real = getattr(sweeps, name)
+
+        async def noted(*given: Any) -> Any:
+            asked.append(name)
+            if name == part:
+                raise ValueError("an error that nobody expected")
+            return await real(*given)
+
+        return noted
+
+    for name in ("promote", "recover", "next_due_in_us", "work_operations"):
+        monkeypatch.setattr(sweeps, name, noting(name))
+    await Sweeper(sweeps, Heard())._pass()
+    assert asked == ["promote", "recover", "work_operations", "next_due_in_us"]
+
+
+@pytest.mark.parametrize("part", ["dead_letter_spent", "end_lifetimes", "unpark_idle", "watch_dependencies"])
+async def test_a_part_of_a_recovery_that_fails_stops_no_other_part(
+    part: str, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_us = 1_000_000_000
+    backend = connect(sqlite_url, clock=lambda: now_us)
+    await backend.open()
+    store = backend.store
+    await store.submit(Submission(type="t"))
+    await store.claim(ClaimRequest(worker_id="w", limit=1))
+    now_us *= 2
+
+    async def failing() -> int:
+        raise ValueError(part)
+
+    monkeypatch.setattr(store.sweeps, part, failing)
+    swept = await store.sweeps.recover()
+    assert swept.reclaimed == 1
+    assert [str(error) for error in swept.failures] == [part]
+    await backend.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no clock of the boot")
+async def test_a_crowd_that_falls_due_together_is_promoted_in_goes_of_a_bounded_size(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recovery has its turn between two of them."""
+    monkeypatch.setattr(sweeps, "BATCH", 5)
+    monkeypatch.setattr(sweeps, "PROMOTED_AT_ONCE", 2)
+    store = connect(sqlite_url).store
+    await store.open()
+    try:
+        await store.submit_many([Submission(type="noop", payload=b"{}", delay_us=1) for _ in range(12)])
+        assert len(await store.sweeps.promote()) == 10
+        assert await store.sweeps.next_due_in_us() == 0
+        assert len(await store.sweeps.promote()) == 2
+    finally:
+        await store.close()
+
+
+def test_the_time_in_suspend_counts() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= awake_or_not_s() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert getattr(awake_or_not_s, "args", None) == (time.CLOCK_BOOTTIME,), "both clocks agree until a first suspend"
+
+
+async def test_a_machine_that_was_suspended_takes_nothing_back_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended_s = 0.0
+    monkeypatch.setattr("euterpe.worker.sweeper.awake_or_not_s", lambda: time.monotonic() + suspended_s)
+    given = list[HeartbeatTurns]()
+
+    class Noting(Recovering):
+        async def recover(self, turns: HeartbeatTurns | None = None) -> Swept:
+            assert turns is not None
+            given.append(turns)
+            return self._did
+
+    sweeper = Sweeper(Noting(Swept([], 0, 0, 0, 0, 0)), Heard())
+    for _ in range(100):
+        suspended_s += 1.0
+        await sweeper._pass()
+    assert given[0].had()
+    suspended_s += 3600.0
+    await sweeper._pass()
+    assert not given[0].had()

@@ -26,7 +26,7 @@ from tests.faults.crew import Actor, Crew, until
 from tests.redis_lists.private_server import ConfiguredRedis
 
 Fsync = Literal["always", "everysec"]
-RECOVERY_S: Final = LEASE_S + 3 * SWEEP_S + 1.0
+RECOVERY_S: Final = 1.5 * LEASE_S + 3 * SWEEP_S + 1.0
 START_S: Final = 60.0
 DRAIN_S: Final = 60.0
 """Without any job that ends."""
@@ -101,7 +101,9 @@ class ListCampaign:
         return [
             *list_verdicts(evidence, acknowledged, self.killed_at if self.settings.fsync == "everysec" else []),
             Verdict("an attempt that never began is not charged", len(evidence.charged), uncalled_for),
-            Verdict("lost jobs run again within lease, sweep and a second", len(self.recoveries), self._late()),
+            Verdict(
+                "lost jobs run again within a lease and a half, sweep and a second", len(self.recoveries), self._late()
+            ),
             Verdict("all drains", len(evidence.jobs), stuck),
             Verdict("no process ends by itself, and each obeys SIGTERM", len(self.roles), deaths),
         ]
