@@ -1,7 +1,8 @@
 """Two source trees of Euterpe, measured in turn in one run: `python -m bench.compare OTHER_TREE`.
 
-`OTHER_TREE` is another checkout, made by `git worktree add`. Both run in this repository's `.venv`. A round measures
-each thing once for either tree, and every other round begins with the other one: a machine that drifts drifts for both.
+`OTHER_TREE` is another checkout, made by `git worktree add`. Both run in this repository's `.venv`, with the adapters
+of this checkout. A round measures each thing once for either tree, and every other round begins with the other one:
+a machine that drifts drifts for both.
 Cells are medians; a ratio is taken inside a round, then the median of these: above 1 this tree needs less.
 """
 
@@ -23,6 +24,7 @@ import psutil
 from bench.harness.catalogue import OURS, OVER_HTTP, Subject
 from bench.harness.environments import REPOSITORY, Environment
 from bench.harness.scenarios import WARM_UP_JOBS, drain, idle_worker, submitting
+from bench.harness.shapes import BULK, SHAPES, Shape
 from bench.harness.stores import Stores, open_stores
 
 POSTGRES, SQLITE = OURS[0], OURS[1]
@@ -49,10 +51,17 @@ def of_tree(subject: Subject, tree: Path) -> Subject:
     return replace(subject, environment=Environment("repository", "euterpe", tree=tree))
 
 
-def drained(subject: Subject, jobs: int, processes: int = 1) -> Callable[[Path, Stores, float], Awaitable[Figures]]:
+def drained(
+    subject: Subject, jobs: int, processes: int = 1, shape: Shape = BULK
+) -> Callable[[Path, Stores, float], Awaitable[Figures]]:
     async def run(tree: Path, stores: Stores, scale: float) -> Figures:
-        found = await drain(of_tree(subject, tree), stores, max(100, round(jobs * scale)), processes)
-        return {"us a job": 1e6 / found.rate, "worker CPU us a job": 1e6 * found.worker_cpu_s / found.jobs}
+        count = max(100, round(jobs * scale))
+        found = await drain(of_tree(subject, tree), stores, count, processes, shape=shape)
+        figures = {"us a job": 1e6 / found.rate, "worker CPU us a job": 1e6 * found.worker_cpu_s / found.jobs}
+        if found.work is not None:
+            figures["server CPU us a job"] = 1e6 * found.work.cpu_s / found.jobs
+            figures["WAL bytes a job"] = found.work.wal_bytes / found.jobs
+        return figures
 
     return run
 
@@ -88,11 +97,20 @@ async def resident(tree: Path, stores: Stores, _scale: float) -> Figures:
         return {"RSS MB": worker.rss_bytes() / 1e6}
 
 
+def shapes_on(subject: Subject, store: str) -> list[Measurement]:
+    return [
+        Measurement(f"drain {shape.name}, {store}", drained(shape.of(subject), shape.jobs // 4, shape=shape))
+        for shape in SHAPES
+    ]
+
+
 MEASUREMENTS = (
     Measurement("drain x1, Postgres", drained(POSTGRES, 20_000)),
     Measurement("drain x2, Postgres", drained(POSTGRES, 20_000, 2)),
     Measurement("drain x1, SQLite", drained(SQLITE, 20_000)),
     Measurement("drain x2, SQLite", drained(SQLITE, 20_000, 2)),
+    *shapes_on(POSTGRES, "Postgres"),
+    *shapes_on(SQLITE, "SQLite"),
     Measurement("HTTP exchange", drained(EXCHANGE, 10_000)),
     Measurement("HTTP single", drained(SINGLE, 3_000)),
     Measurement("submit one, Postgres", submitted(POSTGRES, 1_000, "submit_one")),
@@ -122,7 +140,7 @@ async def compare(other: Path, rounds: int, scale: float, only: str) -> list[str
 def row(name: str, unit: str, before: list[float], after: list[float]) -> str:
     ratios = sorted(old / new if new else float("nan") for old, new in zip(before, after, strict=True))
     spread = f"({ratios[0]:.2f}-{ratios[-1]:.2f})" if len(ratios) > 1 else ""
-    return f"{name:<22} {unit:<20} {median(before):>9.1f} {median(after):>9.1f} {median(ratios):>7.2f} {spread}"
+    return f"{name:<24} {unit:<20} {median(before):>9.1f} {median(after):>9.1f} {median(ratios):>7.2f} {spread}"
 
 
 def main() -> None:
@@ -135,7 +153,7 @@ def main() -> None:
     rows = asyncio.run(compare(options.other.resolve(), options.rounds, options.scale, options.only))
     load = ", ".join(f"{each:.1f}" for each in psutil.getloadavg())
     print(f"{options.rounds} rounds, load at the end {load}")
-    print(f"{'':<22} {'':<20} {'other':>9} {'this':>9} {'ratio':>7}")
+    print(f"{'':<24} {'':<20} {'other':>9} {'this':>9} {'ratio':>7}")
     print(*rows, sep="\n")
 
 

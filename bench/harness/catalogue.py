@@ -33,6 +33,8 @@ class Subject:
     """What is left of a finished job, for the table's notes."""
     scenarios: frozenset[str] | None = None
     """The only ones that say something about it; None: all."""
+    lacks: Mapping[str, str] | None = None
+    """The shapes of jobs that it cannot take, with the reason; None: its adapter knows no shapes."""
 
 
 def _python(name: str) -> Environment:
@@ -58,6 +60,7 @@ OURS = (
         bulk_jobs=50_000,
         settings={"submit_batch": 1000, **DEFAULTS},
         keeps="the row with its result, and each attempt",
+        lacks={},
     ),
     Subject(
         name="euterpe-sqlite",
@@ -70,6 +73,7 @@ OURS = (
         bulk_jobs=50_000,
         settings={"submit_batch": 1000, **DEFAULTS},
         keeps="the row with its result, and each attempt",
+        lacks={},
     ),
     Subject(
         name="euterpe-streams",
@@ -161,6 +165,7 @@ PEERS = (
             "submit_batch": 1000,
         },
         keeps="nothing",
+        lacks={"retried": "a retry waits for e^attempts seconds, which cannot be set"},
     ),
     Subject(
         name="pgqueuer",
@@ -173,6 +178,7 @@ PEERS = (
         bulk_jobs=30_000,
         settings={"batch_size": 1000, "submit_batch": 1000},
         keeps="a log row per step, without payload",
+        lacks={},
     ),
     Subject(
         name="pg-boss",

@@ -33,11 +33,12 @@ class Environment:
     kind: Literal["python", "node", "repository"]
     name: str
     tree: Path = REPOSITORY
-    """Of `repository`: whose sources and adapters run, this checkout's or another's."""
+    """Of `repository`: whose sources run, this checkout's or another's. The adapters are always this checkout's, so
+    that an older tree is measured in each scenario of today."""
 
     @property
     def python_path(self) -> str:
-        return os.pathsep.join(map(str, (self.tree, self.tree / "src") if self.tree != REPOSITORY else (REPOSITORY,)))
+        return os.pathsep.join(map(str, (REPOSITORY, self.tree / "src") if self.tree != REPOSITORY else (REPOSITORY,)))
 
     @property
     def folder(self) -> Path:
@@ -71,7 +72,7 @@ class Environment:
     @property
     def working_directory(self) -> Path:
         """Node finds its packages from here; Python finds the package `bench`."""
-        return self.folder if self.kind == "node" else self.tree
+        return self.folder if self.kind == "node" else REPOSITORY
 
     def version_of(self, distribution: str) -> str:
         if self.kind == "repository":

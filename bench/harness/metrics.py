@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from bench.harness.shapes import BULK, SHAPES, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +16,21 @@ class Metric:
     higher_is_better: bool
     ours_alone: bool = False
     """Measured for our own subjects only, so it has a table of its own and no column in the peers'."""
+    of_shape: bool = False
+    """Of a drain of one shape of jobs: the table of shapes shows it."""
 
     def format(self, value: float) -> str:
         if self.unit == "jobs/s" or self.unit == "/s":
             return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
         return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def cost_metrics(shape: Shape) -> Iterator[Metric]:
+    shaped = shape is not BULK
+    yield Metric(f"{shape.metric}_worker_cpu", f"CPU of the worker ({shape.name})", "us/job", False, of_shape=shaped)
+    yield Metric(f"{shape.metric}_server_cpu", f"CPU of Postgres ({shape.name})", "us/job", False, of_shape=shaped)
+    yield Metric(f"{shape.metric}_wal", f"WAL in the drain ({shape.name})", "bytes/job", False, of_shape=shaped)
+    yield Metric(f"{shape.metric}_commits", f"commits ({shape.name})", "per 1000 jobs", False, of_shape=shaped)
 
 
 METRICS = (
@@ -45,10 +58,8 @@ METRICS = (
     Metric("idle_rss", "idle RSS", "MB", False),
     Metric("start", "start to the first handler", "ms", False),
     Metric("start_cpu", "CPU of the start", "ms", False),
-    Metric("drain_worker_cpu", "CPU of the worker (x1)", "us/job", False),
-    Metric("drain_server_cpu", "CPU of Postgres (x1)", "us/job", False),
-    Metric("drain_wal", "WAL in the drain (x1)", "bytes/job", False),
-    Metric("drain_commits", "commits in the drain (x1)", "per 1000 jobs", False),
+    *(Metric(shape.metric, f"drain, {shape.title}", "jobs/s", True, of_shape=True) for shape in SHAPES),
+    *(metric for shape in (BULK, *SHAPES) for metric in cost_metrics(shape)),
     Metric("raw", "raw limit", "/s", True),
 )
 METRIC = {metric.key: metric for metric in METRICS}

@@ -15,6 +15,7 @@ import psutil
 
 from bench.harness.catalogue import Subject
 from bench.harness.environments import ENVIRONMENTS
+from bench.harness.process_cpu import tree_cpu_s
 
 ANSWER_TIMEOUT_S = 180.0
 LOG_TAIL_LINES = 25
@@ -91,15 +92,11 @@ class PeerProcess:
             raise self._failure("ended while it should work")
 
     def cpu_s(self) -> float:
-        times = [process.cpu_times() for process in self._tree()]
-        return sum(time.user + time.system for time in times)
+        return tree_cpu_s(psutil.Process(self._process.pid))
 
     def rss_bytes(self) -> int:
-        return sum(process.memory_info().rss for process in self._tree())
-
-    def _tree(self) -> list[psutil.Process]:
         process = psutil.Process(self._process.pid)
-        return [process, *process.children(recursive=True)]
+        return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
 
     async def _read(self) -> None:
         assert self._process.stdout is not None

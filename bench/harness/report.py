@@ -20,6 +20,7 @@ from bench.harness.headline import render_headline
 from bench.harness.plan import Choice
 from bench.harness.rounds import Outcome
 from bench.harness.scenarios import Sizes
+from bench.harness.shape_table import render_shapes
 from bench.harness.statistics import spread
 from bench.harness.summary import Summary, summarise
 from bench.harness.table import Section, render_failures, render_ours, render_ratios, render_table
@@ -69,6 +70,8 @@ def render_markdown(run: Run, summary: Summary) -> str:
         f"`{run.command}`; {run.rounds} interleaved rounds; cells are median (low-high). "
         + "; ".join(f"{name}: {value}" for name, value in facts.items()),
     ]
+    if (shapes := render_shapes(run.choice.subjects, summary)) is not None:
+        parts.append(shapes)
     if (headline := render_headline(run.choice.subjects, summary)) is not None:
         parts.append(headline)
     for store, title in STORE_TITLES.items():

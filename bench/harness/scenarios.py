@@ -11,10 +11,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from bench.harness.catalogue import Subject
 from bench.harness.peer_process import PeerProcess
 from bench.harness.progress import Progress
+from bench.harness.shapes import BULK, SHAPES, Shape
 from bench.harness.statistics import percentile
 from bench.harness.stores import PostgresWork, Stores
 
@@ -120,20 +122,26 @@ class Drain:
 
 
 async def drain(
-    subject: Subject, stores: Stores, jobs: int, processes: int = 1, circumstance: Circumstance = nothing_special
+    subject: Subject,
+    stores: Stores,
+    jobs: int,
+    processes: int = 1,
+    circumstance: Circumstance = nothing_special,
+    shape: Shape = BULK,
 ) -> Drain:
     """From the first handler start to the moment at which the peer's own store holds nothing unfinished."""
     async with submitting(subject, stores, circumstance) as (url, client):
-        await client.call("submit_bulk", jobs=jobs)
+        await client.call("submit_one" if shape.one_by_one else "submit_bulk", jobs=jobs)
+        await asyncio.sleep(shape.due_after_s)
         before = await stores.postgres_work() if subject.store == "postgres" else None
         async with contextlib.AsyncExitStack() as at_work:
-            reported, progress = asyncio.Event(), Progress(jobs)
+            reported, progress = asyncio.Event(), Progress(jobs * shape.starts)
             crew = [PeerProcess(subject, url, reported) for _ in range(processes)]
             workers = [await at_work.enter_async_context(worker) for worker in crew]
             await asyncio.gather(*(worker.ready() for worker in workers))
             cpu_before_s = sum(worker.cpu_s() for worker in workers)
             await asyncio.gather(*(worker.call("work") for worker in workers))
-            await all_started(workers, reported, jobs, progress)
+            await all_started(workers, reported, jobs * shape.starts, progress)
             drained = await client.call("await_drained", timeout_s=STALL_TIMEOUT_S)
             worker_cpu_s = sum(worker.cpu_s() for worker in workers) - cpu_before_s
         first_ns = min(worker.first_ns for worker in workers if worker.started)
@@ -143,12 +151,19 @@ async def drain(
 
 
 async def drain_x1(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
-    drained = await drain(subject, stores, sizes.count(subject.drain_jobs))
-    figures = {"drain_x1": drained.rate, "drain_worker_cpu": 1e6 * drained.worker_cpu_s / drained.jobs}
+    return drain_figures(BULK, await drain(subject, stores, sizes.count(subject.drain_jobs)))
+
+
+async def drain_shape(shape: Shape, subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
+    return drain_figures(shape, await drain(shape.of(subject), stores, sizes.count(shape.jobs), shape=shape))
+
+
+def drain_figures(shape: Shape, drained: Drain) -> Figures:
+    figures = {shape.metric: drained.rate, f"{shape.metric}_worker_cpu": 1e6 * drained.worker_cpu_s / drained.jobs}
     if drained.work is not None:
-        figures["drain_server_cpu"] = 1e6 * drained.work.cpu_s / drained.jobs
-        figures["drain_wal"] = drained.work.wal_bytes / drained.jobs
-        figures["drain_commits"] = 1000 * drained.work.commits / drained.jobs
+        figures[f"{shape.metric}_server_cpu"] = 1e6 * drained.work.cpu_s / drained.jobs
+        figures[f"{shape.metric}_wal"] = drained.work.wal_bytes / drained.jobs
+        figures[f"{shape.metric}_commits"] = 1000 * drained.work.commits / drained.jobs
     return figures
 
 
@@ -208,6 +223,7 @@ SCENARIOS = (
     Scenario("submit-bulk", submit_bulk, fits=lambda subject: subject.bulk_jobs > 0),
     Scenario("drain-x1", drain_x1),
     Scenario("drain-x2", drain_x2),
+    *(Scenario(f"drain-{shape.name}", partial(drain_shape, shape), shape.fits) for shape in SHAPES),
     Scenario("latency", latency),
     Scenario("idle", idle),
     Scenario("start", start),

@@ -19,6 +19,7 @@ import psutil
 import redis
 
 from bench.harness.catalogue import StoreKind
+from bench.harness.process_cpu import tree_cpu_s
 from bench.harness.redis_server import BenchRedisServer
 from tests.servers import PostgresServer
 
@@ -110,13 +111,7 @@ class Stores:
 
     def _postgres_cpu_s(self) -> float:
         assert self._postgres is not None
-        server = psutil.Process(self._postgres.pid)
-        times = server.cpu_times()
-        spent_s = times.user + times.system + times.children_user + times.children_system
-        for process in server.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                spent_s += process.cpu_times().user + process.cpu_times().system
-        return spent_s
+        return tree_cpu_s(psutil.Process(self._postgres.pid))
 
     async def _fresh_database(self) -> str:
         connection = await self._admin()

@@ -31,7 +31,8 @@ def render_table(section: Section, summary: Summary) -> str:
     columns = [
         metric
         for metric in METRICS
-        if not metric.ours_alone and any(summary.spread(subject, metric.key) is not None for subject, _ in section.rows)
+        if not (metric.ours_alone or metric.of_shape)
+        and any(summary.spread(subject, metric.key) is not None for subject, _ in section.rows)
     ]
     lines = [
         f"### {section.heading}",

@@ -10,6 +10,22 @@ const logger = new Logger(() => (level, message) => level === 'error' && console
 serve((connectionString, settings) => {
   let utils;
   let client;
+  // It has no tags: they are in the payload.
+  const tagged = (payload) => ({ ...payload, order: String(payload.number), tenant: String(payload.number % 100) });
+  const shaped = (payload) => {
+    switch (settings.shape) {
+      case 'web':
+        return { payload: { ...tagged(payload), visit: `visit-${payload.number}` }, jobKey: `request-${payload.number}` };
+      case 'tagged':
+        return { payload: tagged(payload) };
+      case 'mixed':
+        return { payload, priority: payload.number % 3 };
+      case 'delayed':
+        return { payload, runAt: new Date(Date.now() + 1000 * settings.due_after_s) };
+      default:
+        return { payload };
+    }
+  };
   return {
     async setup() {
       const once = await makeWorkerUtils({ connectionString, logger });
@@ -22,12 +38,15 @@ serve((connectionString, settings) => {
       await client.connect();
     },
     async submitOne(payloads) {
-      for (const payload of payloads) await utils.addJob('noop', payload);
+      for (const each of payloads) {
+        const { payload, ...spec } = shaped(each);
+        await utils.addJob('noop', payload, spec);
+      }
     },
     async submitBulk(payloads) {
       for (let at = 0; at < payloads.length; at += settings.submit_batch) {
         const batch = payloads.slice(at, at + settings.submit_batch);
-        await utils.addJobs(batch.map((payload) => ({ identifier: 'noop', payload })));
+        await utils.addJobs(batch.map((payload) => ({ identifier: 'noop', ...shaped(payload) })));
       }
     },
     async unfinished() {

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Coroutine, Sequence
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 import uvloop
-from pgqueuer import AsyncpgDriver, Queries, QueueManager
+from pgqueuer import AsyncpgDriver, Queries, QueueManager, RetryRequested
 
 from bench.peers.adapter import Payload, Peer, seen
 
@@ -19,6 +20,12 @@ from bench.peers.adapter import Payload, Peer, seen
 async def noop(job: Any) -> None:
     # Decoded here because PgQueuer hands over bytes, where the other peers hand over decoded arguments.
     seen(json.loads(job.payload))
+
+
+async def fail_first(job: Any) -> None:
+    await noop(job)
+    if job.attempts == 0:
+        raise RetryRequested(delay=timedelta(milliseconds=1))
 
 
 class PgQueuer(Peer):
@@ -37,13 +44,31 @@ class PgQueuer(Peer):
 
     async def submit_one(self, payloads: Sequence[Payload]) -> None:
         for payload in payloads:
-            await self.queries.enqueue("noop", json.dumps(payload).encode())
+            await self.queries.enqueue("noop", json.dumps(payload).encode(), **self._shaped(payload["number"]))
 
     async def submit_bulk(self, payloads: Sequence[Payload]) -> None:
         size = int(self.settings["submit_batch"])
         for at in range(0, len(payloads), size):
-            encoded = [json.dumps(payload).encode() for payload in payloads[at : at + size]]
-            await self.queries.enqueue(["noop"] * len(encoded), encoded, [0] * len(encoded))
+            batch = payloads[at : at + size]
+            encoded = [json.dumps(payload).encode() for payload in batch]
+            shaped = [{"priority": 0, **self._shaped(payload["number"])} for payload in batch]
+            options = {name: [each[name] for each in shaped] for name in shaped[0]}
+            await self.queries.enqueue(["noop"] * len(encoded), encoded, **options)
+
+    def _shaped(self, number: int) -> dict[str, Any]:
+        """What PgQueuer has for the shape: headers are its tags."""
+        headers = {"order": str(number), "tenant": str(number % 100)}
+        match self.settings.get("shape"):
+            case "web":
+                return {"dedupe_key": f"request-{number}", "headers": {**headers, "visit": f"visit-{number}"}}
+            case "tagged":
+                return {"headers": headers}
+            case "mixed":
+                return {"priority": number % 3}
+            case "delayed":
+                return {"execute_after": timedelta(seconds=float(self.settings["due_after_s"]))}
+            case _:
+                return {}
 
     async def unfinished(self) -> int:
         return int(await self.connection.fetchval("SELECT count(*) FROM pgqueuer"))
@@ -51,7 +76,7 @@ class PgQueuer(Peer):
     async def work(self) -> None:
         await self.open()
         manager = QueueManager(self.queries)
-        manager.entrypoint("noop")(noop)
+        manager.entrypoint("noop")(fail_first if self.settings.get("shape") == "retried" else noop)
         await manager.run(batch_size=int(self.settings["batch_size"]))
 
 

@@ -54,8 +54,7 @@ async def on_postgres(url: str, count: int, rows_a_commit: int) -> float:
     try:
         record = await connection.fetchrow(SAMPLE)
         assert record is not None, "one job was submitted"
-        made = ("seq", "indexed_state")  # The database makes them.
-        sample = {name: value for name, value in record.items() if name not in made}
+        sample = {name: value for name, value in record.items() if name != "seq"}  # The database makes it.
         rows = rows_like(sample, count)
         insert = insert_into(list(sample), [f"${number}" for number in range(1, len(sample) + 1)])
         start_s = time.monotonic()
@@ -74,11 +73,10 @@ async def on_sqlite(url: str, count: int, rows_a_commit: int) -> float:
     await submit_sample(url)
     connection = connect_apsw(sqlite_path(url))
     try:
-        cursor = connection.execute(SAMPLE)
-        names = [name for name, _ in cursor.get_description()]
-        sample = dict(zip(names, next(cursor), strict=True))
-        cursor.close(True)
-        del sample["seq"]
+        stored = [row[1] for row in connection.execute("PRAGMA table_info(inbox_jobs)")]  # None that is generated.
+        columns = [name for name in stored if name != "seq"]
+        (row,) = connection.execute(f"SELECT {', '.join(columns)} FROM inbox_jobs")
+        sample = dict(zip(columns, row, strict=True))
         rows = rows_like(sample, count)
         insert = insert_into(list(sample), ["?"] * len(sample))
         start_s = time.monotonic()

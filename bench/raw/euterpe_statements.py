@@ -13,8 +13,9 @@ from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.queue.definition.options import encode_payload
 from euterpe.stores.sql.exchange.claimed_completions import complete_simple
-from euterpe.stores.sql.exchange.one_statement import exchange_chunks
-from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions, simple_completions
+from euterpe.stores.sql.exchange.plain import plain_completions
+from euterpe.stores.sql.exchange.simple_jobs import simple_completions
+from euterpe.stores.sql.exchange.turn import turn
 from euterpe.stores.sql.jobs.claim import claim
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Program, run_sync
@@ -35,10 +36,8 @@ async def fill(url: str, count: int) -> None:
 REQUEST = ClaimRequest(worker_id="bare:00000000-0000-0000-0000-000000000000", limit=BATCH, types=("noop",))
 
 
-def completed(taken: list[Claim]) -> SimpleCompletions:
-    completions = simple_completions([Report(one, Success(b"null")) for one in taken])
-    assert completions is not None, "nothing follows from the end of these jobs"
-    return completions
+def completed(taken: list[Claim]) -> list[Report]:
+    return [Report(one, Success(b"null")) for one in taken]
 
 
 async def on_postgres(url: str, count: int) -> float:
@@ -47,10 +46,14 @@ async def on_postgres(url: str, count: int) -> float:
     connection = await engine.connect()
     try:
         taken: list[Claim] = []
+        over: list[int] = []
         start_s = time.monotonic()
         done = 0
         while True:
-            taken = (await engine.pump(connection, exchange_chunks(completed(taken), REQUEST))).claims
+            plain = plain_completions(completed(taken))
+            assert plain is not None, "nothing follows from the end of these jobs"
+            last = await engine.pump(connection, turn(plain, REQUEST, over))
+            taken, over = last.claims, [last.claim] if last.claim is not None else []
             if not taken:
                 return done / (time.monotonic() - start_s)
             done += len(taken)
@@ -58,9 +61,11 @@ async def on_postgres(url: str, count: int) -> float:
         await connection.close()
 
 
-def turn(taken: list[Claim]) -> Program[list[Claim]]:
-    assert (yield from complete_simple(completed(taken)))
-    return (yield from claim(REQUEST, "sqlite")).claims
+def complete_and_claim(taken: list[Claim]) -> Program[list[Claim]]:
+    completions = simple_completions(completed(taken))
+    assert completions is not None, "nothing follows from the end of these jobs"
+    assert (yield from complete_simple(completions))
+    return (yield from claim(REQUEST))
 
 
 async def on_sqlite(url: str, count: int) -> float:
@@ -71,7 +76,7 @@ async def on_sqlite(url: str, count: int) -> float:
     done = 0
     while True:
         session.begin(30.0)
-        taken = run_sync(turn(taken), lambda statement: session.execute(statement, system_clock))
+        taken = run_sync(complete_and_claim(taken), lambda statement: session.execute(statement, system_clock))
         session.run("COMMIT")
         if not taken:
             return done / (time.monotonic() - start_s)
