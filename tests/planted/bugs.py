@@ -85,17 +85,17 @@ BUGS = (
     ),
     Bug(
         "a_batch_of_one_kind_forgets_its_tags",
-        (Edit(f"{QUERIES}/sqlite/insert_uniform.sql", ":tags", "NULL"),),
+        (Edit(f"{QUERIES}/submit/sqlite/insert_uniform.sql", ":tags", "NULL"),),
         f"{THE_SAME}[sqlite-without a key-0]",
         "assert others == [first, first]",
     ),
     Bug(
         "the_fence_forgets_the_version_on_sqlite",
         (
-            Edit(f"{QUERIES}/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
-            Edit(f"{QUERIES}/sqlite/complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
-            Edit(f"{QUERIES}/sqlite/completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
-            Edit(f"{QUERIES}/sqlite/completing_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
+            Edit(f"{QUERIES}/settle/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit(f"{QUERIES}/settle/sqlite/complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
+            Edit(f"{QUERIES}/settle/sqlite/completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
+            Edit(f"{QUERIES}/settle/sqlite/completing_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
         ),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",
@@ -103,21 +103,25 @@ BUGS = (
     Bug(
         "the_fence_forgets_the_version_on_postgres",
         (
-            Edit(f"{QUERIES}/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),
-            Edit(f"{QUERIES}/postgres/settle_completed.sql", "WHERE w.claim_version = i.claim_version AND", "WHERE"),
+            Edit(f"{QUERIES}/settle/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit(
+                f"{QUERIES}/settle/postgres/settle_completed.sql",
+                "WHERE w.claim_version = i.claim_version AND",
+                "WHERE",
+            ),
         ),
         f"{FROZEN}[postgres]",
         "a refused write left something behind",
     ),
     Bug(
         "the_fence_of_a_turn_forgets_the_version",
-        (Edit(f"{QUERIES}/postgres/settled.sql", "j.claim_version = i.claim_version AND ", ""),),
+        (Edit(f"{QUERIES}/settle/postgres/settled.sql", "j.claim_version = i.claim_version AND ", ""),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
         "[True, True] == [False, True]",
     ),
     Bug(
         "the_fence_of_a_batch_forgets_the_version",
-        (Edit(f"{QUERIES}/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        (Edit(f"{QUERIES}/settle/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[sqlite]",
         "[True, True] == [False, True]",
     ),
@@ -125,7 +129,7 @@ BUGS = (
         "a_turn_takes_jobs_with_a_key_unseen",
         (
             Edit(
-                f"{QUERIES}/postgres/enter.sql",
+                f"{QUERIES}/line/postgres/enter.sql",
                 "FROM entering AS j WHERE j.state = 'scheduled' AND j.concurrency_key IS NULL) AS e",
                 "FROM entering AS j WHERE j.state = 'scheduled') AS e",
             ),
@@ -137,15 +141,15 @@ BUGS = (
     Bug(
         "an_ended_attempt_can_be_ended_again",
         (
-            Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),
-            Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND w.lease_expires_at IS NOT NULL\n", "\n"),
+            Edit(f"{QUERIES}/settle/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),
+            Edit(f"{QUERIES}/settle/postgres/settle_completed.sql", " AND w.lease_expires_at IS NOT NULL\n", "\n"),
         ),
         f"{SETTLE_AGAIN}[after]",
         "moved from completed to completed",
     ),
     Bug(
         "a_heartbeat_ignores_the_version",
-        (Edit(f"{QUERIES}/sqlite/heartbeat.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        (Edit(f"{QUERIES}/attempt/sqlite/heartbeat.sql", "AND j.claim_version = :claim_version AND", "AND"),),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",
     ),
@@ -153,11 +157,11 @@ BUGS = (
         "two_claimers_may_take_the_same_row",
         (
             Edit(
-                f"{QUERIES}/postgres/front.sql",
+                f"{QUERIES}/claim/postgres/front.sql",
                 "        FOR UPDATE SKIP LOCKED\n    ) AS r\n    UNION ALL\n",
                 "    ) AS r\n    UNION ALL\n",
             ),
-            Edit(f"{QUERIES}/postgres/taken_rows.sql", " AND j.state = 'scheduled'", ""),
+            Edit(f"{QUERIES}/claim/postgres/taken_rows.sql", " AND j.state = 'scheduled'", ""),
         ),
         CLAIMS,
         "jobs were given to more than one",
@@ -166,7 +170,7 @@ BUGS = (
         "the_sweep_promotes_whatever_has_a_time",
         (
             Edit(
-                f"{QUERIES}/postgres/promote_due.sql",
+                f"{QUERIES}/sweep/postgres/promote_due.sql",
                 "WHERE listed IN ('delayed', 'retrying') AND run_at",
                 "WHERE run_at",
             ),
@@ -177,8 +181,8 @@ BUGS = (
     Bug(
         "the_sweep_takes_leases_that_still_hold",
         (
-            Edit(f"{QUERIES}/postgres/expired_leases.sql", " WHERE r.expires_at < {{now}}", ""),
-            Edit(f"{QUERIES}/postgres/expired_leases.sql", "  AND j.lease_expires_at < {{now}}\n", ""),
+            Edit(f"{QUERIES}/sweep/postgres/expired_leases.sql", " WHERE r.expires_at < {{now}}", ""),
+            Edit(f"{QUERIES}/sweep/postgres/expired_leases.sql", "  AND j.lease_expires_at < {{now}}\n", ""),
         ),
         f"{CLOCKS}[slow]",
         "its sweep went by a wrong clock",
@@ -261,10 +265,12 @@ BUGS = (
         "an_attempt_is_charged_when_it_ends",
         (
             Edit(
-                f"{QUERIES}/sqlite/take.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"
+                f"{QUERIES}/claim/sqlite/take.sql",
+                "attempt_count = j.attempt_count + 1",
+                "attempt_count = j.attempt_count",
             ),
             Edit(
-                f"{QUERIES}/sqlite/settle.sql",
+                f"{QUERIES}/settle/sqlite/settle.sql",
                 "attempt_count = j.attempt_count - :refund",
                 "attempt_count = j.attempt_count + 1 - :refund",
             ),
@@ -352,7 +358,7 @@ BUGS = (
     ),
     Bug(
         "a_sweep_reads_all_that_wait",
-        (Edit(f"{QUERIES}/sqlite/promote_due.sql", " {{by inbox_jobs_due}}", ""),),
+        (Edit(f"{QUERIES}/sweep/sqlite/promote_due.sql", " {{by inbox_jobs_due}}", ""),),
         f"{SQLITE_PLANS}[large]",
         "promote_due",
     ),

@@ -92,7 +92,7 @@ AUDIT_BUGS = (
     ),
     Bug(
         "a_worker_without_types_is_given_a_transcode",
-        (Edit("stores/sql/queries/sqlite/asked_types.sql", " AND w.type <> 'transcode'", ""),),
+        (Edit("stores/sql/queries/line/sqlite/asked_types.sql", " AND w.type <> 'transcode'", ""),),
         f"{_FOREIGN}::test_a_worker_without_types_is_never_given_a_transcode[sqlite]",
         "AssertionError",
     ),

@@ -12,8 +12,8 @@ BULK_BUGS = (
     Bug(
         "a_batch_is_acted_on_by_everybody_who_found_it",
         (
-            Edit("stores/sql/queries/hold_operation.sql", "AND o.place = :place AND o.state = 'running' ", ""),
-            Edit("stores/sql/queries/advance_operation.sql", "AND o.place = :seen AND o.state = 'running'", ""),
+            Edit("stores/sql/queries/operate/hold_operation.sql", "AND o.place = :place AND o.state = 'running' ", ""),
+            Edit("stores/sql/queries/operate/advance_operation.sql", "AND o.place = :seen AND o.state = 'running'", ""),
         ),
         f"{_BULK}::test_two_who_work_at_once_act_on_every_job_once[sqlite]",
         "assert (",
@@ -21,9 +21,9 @@ BULK_BUGS = (
     Bug(
         "a_cancelled_operation_goes_on",
         (
-            Edit("stores/sql/queries/hold_operation.sql", "AND o.state = 'running' ", ""),
-            Edit("stores/sql/queries/running_operations.sql", "WHERE o.state = 'running' ", ""),
-            Edit("stores/sql/queries/advance_operation.sql", " AND o.state = 'running'", ""),
+            Edit("stores/sql/queries/operate/hold_operation.sql", "AND o.state = 'running' ", ""),
+            Edit("stores/sql/queries/operate/running_operations.sql", "WHERE o.state = 'running' ", ""),
+            Edit("stores/sql/queries/operate/advance_operation.sql", " AND o.state = 'running'", ""),
         ),
         f"{_BULK}::test_an_operation_that_is_cancelled_acts_on_no_further_job[sqlite]",
         "assert (",
@@ -44,7 +44,7 @@ BULK_BUGS = (
         "a_job_that_is_retried_keeps_its_cause",
         (
             Edit(
-                "stores/sql/queries/retry_failed.sql",
+                "stores/sql/queries/operate/retry_failed.sql",
                 "fingerprint = NULL, failed_at = NULL, replayed_as",
                 "replayed_as",
             ),
@@ -60,7 +60,7 @@ BULK_BUGS = (
     ),
     Bug(
         "a_replayed_job_stays_in_its_group",
-        (Edit("stores/sql/queries/mark_replayed.sql", ", fingerprint = NULL, failed_at = NULL", ""),),
+        (Edit("stores/sql/queries/operate/mark_replayed.sql", ", fingerprint = NULL, failed_at = NULL", ""),),
         f"{_GROUPS}::test_a_replayed_group_leaves_the_list_and_what_fails_again_comes_back[sqlite]",
         "nobody need act on what runs again",
     ),
@@ -120,7 +120,7 @@ BULK_BUGS = (
         "a_retry_does_not_look_at_its_unique_key",
         (
             Edit(
-                "stores/sql/queries/retry_failed.sql",
+                "stores/sql/queries/operate/retry_failed.sql",
                 "(j.unique_key IS NULL OR CAST(:holds_key AS boolean))",
                 "CAST(:holds_key AS boolean) IS NOT NULL",
             ),

@@ -14,7 +14,13 @@ _SHORT = "tests/campaign/test_campaign.py::test_a_short_campaign_keeps_every_pro
 CAMPAIGN_BUGS = (
     Bug(
         "a_campaign_in_which_a_key_runs_one_job_too_many",
-        (Edit("stores/sql/queries/postgres/keys_taken.sql", "running = k.running + x.taken", "running = k.running"),),
+        (
+            Edit(
+                "stores/sql/queries/claim/postgres/keys_taken.sql",
+                "running = k.running + x.taken",
+                "running = k.running",
+            ),
+        ),
         f"{_SHORT}[postgres]",
         "ran at once after the commit at",
     ),
@@ -22,7 +28,9 @@ CAMPAIGN_BUGS = (
         "a_campaign_in_which_the_free_slot_of_a_key_is_given_to_nobody",
         (
             Edit(
-                "stores/sql/queries/sqlite/admit.sql", "WHERE (f.running >= j.concurrency_limit) IS NOT TRUE", "WHERE 0"
+                "stores/sql/queries/keys/sqlite/admit.sql",
+                "WHERE (f.running >= j.concurrency_limit) IS NOT TRUE",
+                "WHERE 0",
             ),
         ),
         f"{_SHORT}[sqlite]",

@@ -44,7 +44,7 @@ CONTROL_BUGS = (
         "a_newcomer_takes_the_token_of_who_waits",
         (
             Edit(
-                "stores/sql/queries/postgres/key_ahead.sql",
+                "stores/sql/queries/keys/postgres/key_ahead.sql",
                 "ORDER BY a.is_passed, a.priority, a.seq)",
                 "ORDER BY a.is_passed, a.priority, a.seq DESC)",
             ),
@@ -62,7 +62,7 @@ CONTROL_BUGS = (
         "a_key_that_is_taken_anew_during_a_sweep_is_forgotten",
         (
             Edit(
-                "stores/sql/queries/forget_unique.sql",
+                "stores/sql/queries/unique/forget_unique.sql",
                 "j.completed_at IS NULL)",
                 "j.completed_at IS NULL AND u.key IS NULL)",
             ),

@@ -40,7 +40,7 @@ CUT_OFF_BUGS = (
     ),
     Bug(
         "a_key_without_its_job_is_taken_for_ever",
-        (Edit("stores/sql/queries/insert_key.sql", " OR k.response IS NULL)", ")"),),
+        (Edit("stores/sql/queries/submit/insert_key.sql", " OR k.response IS NULL)", ")"),),
         "tests/conformance/test_idempotency.py"
         "::test_a_key_whose_submit_was_cut_off_before_its_job_was_stored_is_free[sqlite]",
         "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries/postgres"
+_QUERIES = "stores/sql/queries"
 _WIRE = "stores/sql/worker_protocol"
 _REMOTE = "stores/remote/exchange.py"
 _TOKENS = "tests/conformance/test_lease_tokens.py"
@@ -29,7 +29,7 @@ HTTP_BUGS = (
         "a_plain_completion_of_an_http_worker_is_accepted_past_its_deadline",
         (
             Edit(
-                f"{_QUERIES}/settled.sql",
+                f"{_QUERIES}/settle/postgres/settled.sql",
                 "      AND (CAST(:outcome_hashes AS bytea) IS NULL OR j.started_at + j.execution_timeout_us >= {{now}})\n",
                 "",
             ),
@@ -45,7 +45,13 @@ HTTP_BUGS = (
     ),
     Bug(
         "a_completion_over_http_forgets_what_was_said",
-        (Edit(f"{_QUERIES}/settled.sql", "outcome_hash = substring", "outcome_hash = NULL || substring"),),
+        (
+            Edit(
+                f"{_QUERIES}/settle/postgres/settled.sql",
+                "outcome_hash = substring",
+                "outcome_hash = NULL || substring",
+            ),
+        ),
         f"{_TURNS}::test_a_turn_is_safe_to_repeat_and_its_entries_agree_with_the_single_routes",
         "assert",
     ),
@@ -118,7 +124,13 @@ HTTP_BUGS = (
     ),
     Bug(
         "all_jobs_of_a_claim_are_the_first_workers",
-        (Edit(f"{_QUERIES}/leased.sql", "COALESCE((CAST(:worker_ids AS text[]))[n.place], :worker_id)", ":worker_id"),),
+        (
+            Edit(
+                f"{_QUERIES}/claim/postgres/leased.sql",
+                "COALESCE((CAST(:worker_ids AS text[]))[n.place], :worker_id)",
+                ":worker_id",
+            ),
+        ),
         f"{_TOKENS}::test_the_most_urgent_jobs_are_for_the_first_workers",
         "AssertionError",
     ),

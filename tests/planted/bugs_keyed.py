@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries/postgres"
+_QUERIES = "stores/sql/queries"
 _KEYS_PY = "stores/sql/jobs/keys.py"
 _TURNS = "tests/conformance/test_keyed_turns.py"
 _HELD = "tests/caller/test_held_keys.py"
@@ -19,8 +19,8 @@ KEYED_BUGS = (
     Bug(
         "the_fence_of_a_turn_with_keys_forgets_the_version",
         (
-            Edit(f"{_QUERIES}/settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
-            Edit(f"{_QUERIES}/settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
+            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
+            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
         ),
         f"{_TURNS}::test_a_stale_completion_ends_nothing_and_the_others_free_their_places[postgres]",
         "<State.COMPLETED: 'completed'> is <State.RUNNING: 'running'>",
@@ -29,7 +29,7 @@ KEYED_BUGS = (
         "a_turn_with_keys_ends_a_job_that_got_a_dependent",
         (
             Edit(
-                f"{_QUERIES}/settle_completed.sql",
+                f"{_QUERIES}/settle/postgres/settle_completed.sql",
                 "RETURNING {{moved_columns}}",
                 "RETURNING CAST(j.id AS text), j.state, false, j.callback_url IS NOT NULL, j.callback_events, {{limit_key}}",
             ),
@@ -39,19 +39,25 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_does_not_count_what_it_takes_of_a_key",
-        (Edit(f"{_QUERIES}/keys_taken.sql", "running = k.running + x.taken, ", ""),),
+        (Edit(f"{_QUERIES}/claim/postgres/keys_taken.sql", "running = k.running + x.taken, ", ""),),
         _ACTS,
         "AssertionError",
     ),
     Bug(
         "a_claim_leaves_what_it_took_counted_in_the_line",
-        (Edit(f"{_QUERIES}/keys_taken.sql", ", in_line = k.in_line - x.gone", ""),),
+        (Edit(f"{_QUERIES}/claim/postgres/keys_taken.sql", ", in_line = k.in_line - x.gone", ""),),
         _ACTS,
         "AssertionError",
     ),
     Bug(
         "the_place_of_an_ended_job_is_not_freed",
-        (Edit(f"{_QUERIES}/hold_keys.sql", "k.running - CAST(excluded.passed_until AS integer)", "k.running"),),
+        (
+            Edit(
+                f"{_QUERIES}/keys/postgres/hold_keys.sql",
+                "k.running - CAST(excluded.passed_until AS integer)",
+                "k.running",
+            ),
+        ),
         f"{_KEYS}::test_a_parked_job_goes_on_when_a_running_one_ends[postgres-complete]",
         "AssertionError",
     ),
@@ -59,7 +65,7 @@ KEYED_BUGS = (
         "jobs_enter_the_line_past_the_limit_of_their_key",
         (
             Edit(
-                f"{_QUERIES}/admit_in_order.sql",
+                f"{_QUERIES}/keys/postgres/admit_in_order.sql",
                 "(b.in_line + b.place > b.places) IS TRUE AS lacks_place",
                 "false AS lacks_place",
             ),
@@ -71,11 +77,11 @@ KEYED_BUGS = (
         "the_end_of_a_job_lets_more_into_the_line_than_its_key_has_places",
         (
             Edit(
-                f"{_QUERIES}/admit.sql",
+                f"{_QUERIES}/keys/postgres/admit.sql",
                 "(a.in_line + a.place > a.places) IS TRUE AS lacks_place",
                 "false AS lacks_place",
             ),
-            Edit(f"{_QUERIES}/key_ahead.sql", " - CASE WHEN k.look > 0 THEN 0 ELSE k.in_line END", ""),
+            Edit(f"{_QUERIES}/keys/postgres/key_ahead.sql", " - CASE WHEN k.look > 0 THEN 0 ELSE k.in_line END", ""),
         ),
         f"{_KEYS}::test_as_many_parked_jobs_go_on_as_places_became_free[postgres]",
         "AssertionError",
@@ -84,7 +90,7 @@ KEYED_BUGS = (
         "jobs_enter_the_line_without_a_token",
         (
             Edit(
-                f"{_QUERIES}/admit_in_order.sql",
+                f"{_QUERIES}/keys/postgres/admit_in_order.sql",
                 "(b.in_line + b.place > b.tokens) IS TRUE AS lacks_token",
                 "false AS lacks_token",
             ),
@@ -94,13 +100,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_takes_no_token",
-        (Edit(f"{_QUERIES}/keys_taken.sql", "x.taken * r.interval_us", "0 * r.interval_us"),),
+        (Edit(f"{_QUERIES}/claim/postgres/keys_taken.sql", "x.taken * r.interval_us", "0 * r.interval_us"),),
         f"{_RATES}::test_a_burst_starts_at_once_and_then_one_a_token_in_order[postgres]",
         "AssertionError",
     ),
     Bug(
         "what_lost_its_token_stays_in_the_line",
-        (Edit(f"{_QUERIES}/admit_in_order.sql", "p.n <= p.over OR ", ""),),
+        (Edit(f"{_QUERIES}/keys/postgres/admit_in_order.sql", "p.n <= p.over OR ", ""),),
         f"{_RATES}::test_what_a_handler_charges_is_waited_for[postgres]",
         "AssertionError",
     ),
@@ -108,7 +114,7 @@ KEYED_BUGS = (
         "nobody_is_told_when_a_key_has_a_token",
         (
             Edit(
-                f"{_QUERIES}/key_admitted.sql",
+                f"{_QUERIES}/keys/postgres/key_admitted.sql",
                 "CASE WHEN bool_or(a.lacks_token AND NOT a.lacks_place) THEN MIN(a.next_at) END",
                 "CAST(NULL AS bigint)",
             ),
@@ -118,7 +124,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_job_begins_beside_more_than_its_own_limit_allows",
-        (Edit(f"{_QUERIES}/key_ahead.sql", "LEAST(a.least, MIN(a.most) OVER line)", "MIN(a.most) OVER line"),),
+        (
+            Edit(
+                f"{_QUERIES}/keys/postgres/key_ahead.sql",
+                "LEAST(a.least, MIN(a.most) OVER line)",
+                "MIN(a.most) OVER line",
+            ),
+        ),
         f"{_PLACES}::test_a_smaller_limit_holds_for_its_own_job_in_whatever_order_jobs_are_claimed[postgres]",
         "AssertionError",
     ),
@@ -130,13 +142,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_paused_job_keeps_the_place_of_its_key",
-        (Edit(f"{_QUERIES}/admit_in_order.sql", "THEN 2\n", "THEN 0\n"),),
+        (Edit(f"{_QUERIES}/keys/postgres/admit_in_order.sql", "THEN 2\n", "THEN 0\n"),),
         f"{_PLACES}::test_what_is_paused_in_the_line_gives_its_place_at_once_when_another_comes[postgres-type]",
         "AssertionError",
     ),
     Bug(
         "a_paused_job_enters_the_line_of_its_key",
-        (Edit(f"{_QUERIES}/key_kinds.sql", "p.kind = 'type' AND p.name = w.type", "false"),),
+        (Edit(f"{_QUERIES}/keys/postgres/key_kinds.sql", "p.kind = 'type' AND p.name = w.type", "false"),),
         f"{_KEYS}::test_a_free_slot_goes_to_a_job_that_is_not_paused[postgres]",
         "AssertionError",
     ),
@@ -164,7 +176,7 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_waits_for_a_key_that_somebody_holds",
-        (Edit(f"{_QUERIES}/front.sql", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),),
+        (Edit(f"{_QUERIES}/claim/postgres/front.sql", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),),
         f"{_HELD}::test_a_turn_that_holds_keys_passes_over_jobs_of_a_key_that_somebody_else_counts",
         ("AssertionError", "DatabaseLocked", "lock timeout", "TimeoutError"),
     ),
@@ -224,13 +236,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_job_in_no_line_is_not_adopted",
-        (Edit(f"{_QUERIES}/adopt.sql", ", {{enter}}, forgotten AS", ", forgotten AS"),),
+        (Edit(f"{_QUERIES}/sweep/postgres/adopt.sql", ", {{enter}}, forgotten AS", ", forgotten AS"),),
         f"{_WALKS}::test_a_job_that_is_ready_and_in_no_line_is_adopted[plain]",
         "AssertionError",
     ),
     Bug(
         "a_job_in_a_longer_run_is_adopted",
-        (Edit(f"{_QUERIES}/adopt.sql", "r.seq BETWEEN j.seq - 249 AND j.seq", "r.seq = j.seq"),),
+        (Edit(f"{_QUERIES}/sweep/postgres/adopt.sql", "r.seq BETWEEN j.seq - 249 AND j.seq", "r.seq = j.seq"),),
         f"{_WALKS}::test_what_is_in_a_line_is_not_adopted",
         "AssertionError",
     ),
@@ -250,7 +262,7 @@ KEYED_BUGS = (
         "a_run_without_jobs_stays_in_the_line",
         (
             Edit(
-                f"{_QUERIES}/line_page.sql",
+                f"{_QUERIES}/sweep/postgres/line_page.sql",
                 "USING empty AS e WHERE r.ctid = e.at",
                 "USING empty AS e WHERE r.ctid = e.at AND false",
             ),
@@ -260,13 +272,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_does_not_move_on_with_its_leases",
-        (Edit(f"{_QUERIES}/refresh_running.sql", "l.expires_at >= {{now}}\n)", "false\n)"),),
+        (Edit(f"{_QUERIES}/sweep/postgres/refresh_running.sql", "l.expires_at >= {{now}}\n)", "false\n)"),),
         f"{_WALKS}::test_a_claim_moves_on_with_its_leases_and_goes_with_its_jobs",
         "AssertionError",
     ),
     Bug(
         "a_claim_stays_when_its_jobs_have_ended",
-        (Edit(f"{_QUERIES}/refresh_running.sql", "r.claim = l.claim AND l.seqs IS NULL", "false"),),
+        (Edit(f"{_QUERIES}/sweep/postgres/refresh_running.sql", "r.claim = l.claim AND l.seqs IS NULL", "false"),),
         f"{_WALKS}::test_a_claim_moves_on_with_its_leases_and_goes_with_its_jobs",
         ("AssertionError", "TimeoutError"),
     ),
@@ -296,7 +308,7 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_running_job_in_no_claim_is_lost",
-        (Edit(f"{_QUERIES}/adopt.sql", "HAVING COUNT(*) > 0", "HAVING false"),),
+        (Edit(f"{_QUERIES}/sweep/postgres/adopt.sql", "HAVING COUNT(*) > 0", "HAVING false"),),
         f"{_WALKS}::test_a_running_job_in_no_claim_is_taken_back_all_the_same",
         "AssertionError",
     ),
@@ -310,7 +322,7 @@ KEYED_BUGS = (
         "a_sweep_reads_the_backlog_of_a_key",
         (
             Edit(
-                f"{_QUERIES}/forget_keys.sql",
+                f"{_QUERIES}/keys/postgres/forget_keys.sql",
                 "(SELECT l.seq FROM euterpe_key_line AS l WHERE l.key = k.name LIMIT 1) IS NULL",
                 "NOT EXISTS (SELECT 1 FROM euterpe_key_line AS l WHERE l.key = k.name)",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries/postgres"
+_QUERIES = "stores/sql/queries"
 _EXCHANGE = "stores/sql/exchange/postgres.py"
 _CLAIMS = "tests/line/test_claims.py"
 _RUNS = "tests/line/test_runs.py"
@@ -23,7 +23,7 @@ LINE_BUGS = (
         "a_plain_settle_changes_an_index",
         (
             Edit(
-                f"{_QUERIES}/settled.sql",
+                f"{_QUERIES}/settle/postgres/settled.sql",
                 "SET state = 'completed', ",
                 "SET state = 'completed', listed = 'completed', ",
             ),
@@ -33,7 +33,13 @@ LINE_BUGS = (
     ),
     Bug(
         "a_claim_changes_an_index",
-        (Edit(f"{_QUERIES}/claimed.sql", "state = 'running', ", "state = 'running', listed = 'running', "),),
+        (
+            Edit(
+                f"{_QUERIES}/claim/postgres/claimed.sql",
+                "state = 'running', ",
+                "state = 'running', listed = 'running', ",
+            ),
+        ),
         f"{_HOT}::test_a_drain_writes_no_index_of_the_jobs[plain-in bulk]",
         "an index mentions what a claim or a settle changes",
     ),
@@ -41,20 +47,20 @@ LINE_BUGS = (
         "the_event_of_a_plain_completion_is_lost",
         (
             Edit("stores/sql/exchange/plain.py", "            or job.callback_url is not None\n", ""),
-            Edit(f"{_QUERIES}/settled.sql", " AND j.callback_url IS NULL", ""),
+            Edit(f"{_QUERIES}/settle/postgres/settled.sql", " AND j.callback_url IS NULL", ""),
         ),
         f"{_TOLD}::test_a_completion_writes_the_event_that_its_row_tells[and claims]",
         "AssertionError",
     ),
     Bug(
         "a_plain_completion_is_not_fenced_by_the_lease",
-        (Edit(f"{_QUERIES}/settled.sql", " AND j.lease_expires_at IS NOT NULL", ""),),
+        (Edit(f"{_QUERIES}/settle/postgres/settled.sql", " AND j.lease_expires_at IS NOT NULL", ""),),
         f"{_CLAIMS}::test_jobs_of_a_claim_whose_answer_was_lost_are_given_back_uncharged",
         "AssertionError",
     ),
     Bug(
         "a_plain_completion_forgets_dependents",
-        (Edit(f"{_QUERIES}/settled.sql", "AND NOT j.has_dependents ", ""),),
+        (Edit(f"{_QUERIES}/settle/postgres/settled.sql", "AND NOT j.has_dependents ", ""),),
         f"{_CLAIMS}::test_a_dependent_that_comes_while_a_job_runs_is_told_of_its_end",
         "<State.PENDING: 'pending'> is <State.SCHEDULED: 'scheduled'>",
     ),
@@ -62,7 +68,7 @@ LINE_BUGS = (
         "a_claim_uses_up_no_version",
         (
             Edit(
-                f"{_QUERIES}/claimed.sql",
+                f"{_QUERIES}/claim/postgres/claimed.sql",
                 "claim_version = j.claim_version + 1, ",
                 "claim_version = GREATEST(j.claim_version, 1), ",
             ),
@@ -72,7 +78,7 @@ LINE_BUGS = (
     ),
     Bug(
         "a_claim_takes_what_stands_behind_a_run_that_another_holds",
-        (Edit(f"{_QUERIES}/front.sql", "WHERE l.times = 1", "WHERE l.times = 0"),),
+        (Edit(f"{_QUERIES}/claim/postgres/front.sql", "WHERE l.times = 1", "WHERE l.times = 0"),),
         f"{_RUNS}::test_nothing_is_taken_from_behind_a_run_that_another_claim_holds",
         "AssertionError",
     ),
@@ -92,7 +98,7 @@ LINE_BUGS = (
         "long_runs_come_before_lone_jobs",
         (
             Edit(
-                f"{_QUERIES}/parts.sql",
+                f"{_QUERIES}/claim/postgres/parts.sql",
                 "WINDOW line AS (ORDER BY h.place, h.priority, h.rank, h.seq)",
                 "WINDOW line AS (ORDER BY h.place, h.priority, h.rank, h.size DESC, h.seq)",
             ),
@@ -102,25 +108,25 @@ LINE_BUGS = (
     ),
     Bug(
         "a_job_is_claimed_at_the_place_of_its_former_priority",
-        (Edit(f"{_QUERIES}/taken_rows.sql", "j.priority = n.priority AND ", ""),),
+        (Edit(f"{_QUERIES}/claim/postgres/taken_rows.sql", "j.priority = n.priority AND ", ""),),
         f"{_RUNS}::test_a_claim_passes_over_what_left_its_run",
         "AssertionError",
     ),
     Bug(
         "a_cancelled_job_of_a_run_is_claimed",
-        (Edit(f"{_QUERIES}/taken_rows.sql", " AND j.state = 'scheduled'", ""),),
+        (Edit(f"{_QUERIES}/claim/postgres/taken_rows.sql", " AND j.state = 'scheduled'", ""),),
         f"{_RUNS}::test_a_claim_passes_over_what_left_its_run",
         ("AssertionError", "CheckViolation"),
     ),
     Bug(
         "a_run_is_as_long_as_a_submit",
-        (Edit(f"{_QUERIES}/enter.sql", "(r.place - 1) / 250", "(r.place - 1) / 100000"),),
+        (Edit(f"{_QUERIES}/line/postgres/enter.sql", "(r.place - 1) / 250", "(r.place - 1) / 100000"),),
         f"{_RUNS}::test_a_bulk_submit_stands_in_runs_of_250_and_a_lone_one_in_its_own",
         "AssertionError",
     ),
     Bug(
         "a_run_joins_jobs_that_are_no_neighbours",
-        (Edit(f"{_QUERIES}/enter.sql", "r.seq - r.place, ", ""),),
+        (Edit(f"{_QUERIES}/line/postgres/enter.sql", "r.seq - r.place, ", ""),),
         f"{_RUNS}::test_jobs_that_come_back_stand_in_runs_of_neighbours",
         "AssertionError",
     ),
@@ -128,7 +134,7 @@ LINE_BUGS = (
         "what_was_submitted_alone_is_in_no_line",
         (
             Edit(
-                f"{_QUERIES}/insert_one.sql",
+                f"{_QUERIES}/submit/postgres/insert_one.sql",
                 "FROM entering AS j WHERE j.state = 'scheduled'",
                 "FROM entering AS j WHERE false",
             ),
@@ -144,14 +150,14 @@ LINE_BUGS = (
             "AssertionError",
         )
         for way, file in (
-            ("with an idempotency key", f"{_QUERIES}/insert_job.sql"),
-            ("in bulk", f"{_QUERIES}/insert_uniform.sql"),
-            ("promoted", f"{_QUERIES}/promote_due.sql"),
-            ("released", f"{_QUERIES}/release_dependents.sql"),
-            ("released and told", f"{_QUERIES}/resolve_dependent.sql"),
-            ("given back", f"{_QUERIES}/settle.sql"),
-            ("retried by hand", f"{_QUERIES}/retry_failed.sql"),
-            ("made more urgent", f"{_QUERIES}/update_metadata.sql"),
+            ("with an idempotency key", f"{_QUERIES}/submit/postgres/insert_job.sql"),
+            ("in bulk", f"{_QUERIES}/submit/postgres/insert_uniform.sql"),
+            ("promoted", f"{_QUERIES}/sweep/postgres/promote_due.sql"),
+            ("released", f"{_QUERIES}/settle/postgres/release_dependents.sql"),
+            ("released and told", f"{_QUERIES}/settle/postgres/resolve_dependent.sql"),
+            ("given back", f"{_QUERIES}/settle/postgres/settle.sql"),
+            ("retried by hand", f"{_QUERIES}/operate/postgres/retry_failed.sql"),
+            ("made more urgent", f"{_QUERIES}/operate/postgres/update_metadata.sql"),
         )
     ),
 )

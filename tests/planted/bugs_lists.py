@@ -39,7 +39,7 @@ LIST_BUGS = (
         "a_claim_that_meets_only_locked_keys_says_that_nothing_waits",
         (
             Edit(
-                "stores/sql/queries/postgres/taken_rows.sql",
+                "stores/sql/queries/claim/postgres/taken_rows.sql",
                 "OR (SELECT COUNT(*) FROM held) < (SELECT COUNT(*) FROM front) THEN 1",
                 "THEN 1",
             ),
@@ -103,8 +103,8 @@ LIST_BUGS = (
     Bug(
         "a_settle_reads_a_key_that_a_submit_is_just_taking",
         (
-            Edit("stores/sql/queries/unique_holder.sql", " {{skip_locked}}\n", "\n"),
-            Edit("stores/sql/queries/unique_holder.sql", "-- locks: skips", "-- locks: none"),
+            Edit("stores/sql/queries/unique/unique_holder.sql", " {{skip_locked}}\n", "\n"),
+            Edit("stores/sql/queries/unique/unique_holder.sql", "-- locks: skips", "-- locks: none"),
         ),
         f"{UNIQUE}::test_of_failures_and_submits_at_once_one_job_of_a_key_waits[postgres]",
         "'retrying': 1",

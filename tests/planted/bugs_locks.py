@@ -21,8 +21,8 @@ LOCK_BUGS = (
     Bug(
         "a_lost_job_is_reclaimed_without_its_lock",
         (
-            Edit(f"{_QUERIES}/postgres/expired_leases.sql", " {{skip_locked}}", ""),
-            Edit(f"{_QUERIES}/postgres/expired_leases.sql", "-- locks: skips", "-- locks: none"),
+            Edit(f"{_QUERIES}/sweep/postgres/expired_leases.sql", " {{skip_locked}}", ""),
+            Edit(f"{_QUERIES}/sweep/postgres/expired_leases.sql", "-- locks: skips", "-- locks: none"),
         ),
         f"{_ANY_TWO}[heartbeat]",
         "a lease was renewed and reclaimed",
@@ -30,38 +30,38 @@ LOCK_BUGS = (
     Bug(
         "a_key_is_expired_without_its_lock",
         (
-            Edit(f"{_QUERIES}/expire_keys.sql", " {{skip_locked}}", ""),
-            Edit(f"{_QUERIES}/expire_keys.sql", *_DECLARED),
+            Edit(f"{_QUERIES}/sweep/expire_keys.sql", " {{skip_locked}}", ""),
+            Edit(f"{_QUERIES}/sweep/expire_keys.sql", *_DECLARED),
         ),
         f"{_ANY_TWO}[submit_with_old_key]",
         "a job has lost the key that it renewed",
     ),
     Bug(
         "a_dependency_is_read_without_its_lock",
-        (Edit(f"{_QUERIES}/get_jobs_for_update.sql", " {{lock j}}", ""),),
+        (Edit(f"{_QUERIES}/read/get_jobs_for_update.sql", " {{lock j}}", ""),),
         f"{_ANY_TWO}[submit_after]",
         ("stranded", "nobody would tell it", "waits for"),
     ),
     Bug(
         "a_heartbeat_waits_for_every_row",
         (
-            Edit(f"{_QUERIES}/postgres/heartbeat.sql", " SKIP LOCKED", ""),
-            Edit(f"{_QUERIES}/postgres/heartbeat.sql", *_DECLARED),
+            Edit(f"{_QUERIES}/attempt/postgres/heartbeat.sql", " SKIP LOCKED", ""),
+            Edit(f"{_QUERIES}/attempt/postgres/heartbeat.sql", *_DECLARED),
         ),
         f"{_OPEN}::test_a_heartbeat_renews_all_leases_but_the_one_that_somebody_holds",
         ("TimeoutError", "LockNotAvailableError"),
     ),
     Bug(
         "a_lease_that_was_skipped_counts_as_lost",
-        (Edit(f"{_QUERIES}/postgres/heartbeat.sql", "WHERE r.id = i.id)", "WHERE r.id = i.id) AND false"),),
+        (Edit(f"{_QUERIES}/attempt/postgres/heartbeat.sql", "WHERE r.id = i.id)", "WHERE r.id = i.id) AND false"),),
         f"{_OPEN}::test_a_heartbeat_renews_all_leases_but_the_one_that_somebody_holds",
         "At index 1 diff: False != True",
     ),
     Bug(
         "a_settle_waits_for_every_row",
         (
-            Edit(f"{_QUERIES}/postgres/settle_completed.sql", " SKIP LOCKED", ""),
-            Edit(f"{_QUERIES}/postgres/settle_completed.sql", *_DECLARED),
+            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", " SKIP LOCKED", ""),
+            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", *_DECLARED),
         ),
         f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[with dependents]",
         ("TimeoutError", "due to lock timeout"),
@@ -74,7 +74,7 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_lock_timeout_of_a_turn_stays_in_its_session",
-        (Edit(f"{_QUERIES}/postgres/settled.sql", "AS text), true) <> ''", "AS text), false) <> ''"),),
+        (Edit(f"{_QUERIES}/settle/postgres/settled.sql", "AS text), true) <> ''", "AS text), false) <> ''"),),
         f"{_OPEN}::test_a_turn_leaves_no_lock_timeout_behind",
         "'50ms' == '7s'",
     ),
@@ -135,8 +135,8 @@ LOCK_BUGS = (
     Bug(
         "a_key_is_expired_though_it_was_just_renewed",
         (
-            Edit(f"{_QUERIES}/expire_keys.sql", " {{skip_locked}}", ""),
-            Edit(f"{_QUERIES}/expire_keys.sql", *_DECLARED),
+            Edit(f"{_QUERIES}/sweep/expire_keys.sql", " {{skip_locked}}", ""),
+            Edit(f"{_QUERIES}/sweep/expire_keys.sql", *_DECLARED),
         ),
         f"{_LOCKED}::test_a_key_that_a_submit_is_just_renewing_is_not_expired",
         "False) == (",
@@ -144,8 +144,8 @@ LOCK_BUGS = (
     Bug(
         "an_event_is_pruned_though_it_was_just_redelivered",
         (
-            Edit(f"{_QUERIES}/prune_events.sql", " {{skip_locked}}", ""),
-            Edit(f"{_QUERIES}/prune_events.sql", *_DECLARED),
+            Edit(f"{_QUERIES}/sweep/prune_events.sql", " {{skip_locked}}", ""),
+            Edit(f"{_QUERIES}/sweep/prune_events.sql", *_DECLARED),
         ),
         f"{_LOCKED}::test_an_event_that_is_just_redelivered_is_not_pruned",
         "JobNotFound",
@@ -160,7 +160,7 @@ LOCK_BUGS = (
         "requesters_share_their_concurrency_keys",
         (
             Edit("stores/sql/rows.py", 'return f"{requester_id}\\x1f{concurrency_key}"', "return concurrency_key"),
-            Edit(f"{_QUERIES}/postgres/limit_key.sql", "j.requester_id || chr(31) || ", ""),
+            Edit(f"{_QUERIES}/keys/postgres/limit_key.sql", "j.requester_id || chr(31) || ", ""),
         ),
         f"{_KEYS}::test_requesters_do_not_share_a_key[postgres]",
         "AssertionError",

@@ -6,7 +6,7 @@ from tests.planted.planting import Bug, Edit
 
 _WHY = "tests/conformance/test_why.py"
 _QUERIES = "tests/conformance/test_queries.py"
-_AHEAD = "stores/sql/queries/postgres/jobs_ahead.sql"
+_AHEAD = "stores/sql/queries/read/postgres/jobs_ahead.sql"
 
 LOOKING_BUGS = (
     Bug(
@@ -35,7 +35,7 @@ LOOKING_BUGS = (
     ),
     Bug(
         "a_dependency_that_has_ended_is_still_named",
-        (Edit("stores/sql/queries/unfinished_dependencies.sql", " AND d.completed_at IS NULL", ""),),
+        (Edit("stores/sql/queries/read/unfinished_dependencies.sql", " AND d.completed_at IS NULL", ""),),
         f"{_WHY}::test_a_pending_job_names_what_it_waits_for[sqlite]",
         "check",
     ),
@@ -78,7 +78,7 @@ LOOKING_BUGS = (
         "the_text_of_an_error_can_pass_for_its_code",
         (
             Edit(
-                "stores/sql/queries/sqlite/search_filters.sql",
+                "stores/sql/queries/read/sqlite/search_filters.sql",
                 """instr(w.error, '{"code":' || :error) = 1""",
                 "instr(w.error, trim(:error, char(34))) > 0",
             ),

@@ -6,7 +6,7 @@ from tests.planted.planting import Bug, Edit
 
 _DISPATCHER = "webhook/dispatcher.py"
 _PREFETCHING = "tests/outbox/test_prefetching.py"
-_COMPLETE_TOLD = "stores/sql/queries/sqlite/complete_with_callbacks.sql"
+_COMPLETE_TOLD = "stores/sql/queries/settle/sqlite/complete_with_callbacks.sql"
 _CHANGED = "tests/conformance/test_callback_completions.py::test_what_changed_while_a_job_ran_is_told_at_its_end"
 
 OUTBOX_BUGS = (
@@ -94,7 +94,7 @@ OUTBOX_BUGS = (
         "the_key_of_a_batch_follows_its_first_job_alone",
         (
             Edit(
-                "stores/sql/queries/sqlite/batch_lives.sql",
+                "stores/sql/queries/submit/sqlite/batch_lives.sql",
                 "SELECT 1\nFROM json_each(",
                 "SELECT 1\nFROM json_each('[]'), json_each(",
             ),
@@ -107,7 +107,7 @@ OUTBOX_BUGS = (
         "an_update_is_lost_beside_a_claim",
         (
             Edit(
-                "stores/sql/queries/postgres/update_metadata.sql",
+                "stores/sql/queries/operate/postgres/update_metadata.sql",
                 "correlation_id = :correlation_id",
                 "correlation_id = j.correlation_id",
             ),
@@ -167,14 +167,18 @@ OUTBOX_BUGS = (
     ),
     Bug(
         "on_sqlite_the_event_of_a_completion_is_not_on_the_page_of_its_job",
-        (Edit("stores/sql/queries/sqlite/dashboard/events_of_job.sql", "j.completed_at", "j.started_at"),),
+        (Edit("stores/sql/queries/dashboard/sqlite/events_of_job.sql", "j.completed_at", "j.started_at"),),
         "tests/conformance/test_callback_completions.py"
         "::test_the_page_of_a_job_has_all_its_events_and_none_of_others_that_ended_with_it[sqlite]",
         "AssertionError",
     ),
     Bug(
         "on_sqlite_a_completion_is_told_before_what_came_before_it",
-        (Edit("stores/sql/queries/sqlite/next_events.sql", "type <> 'job.completed'", "type = 'job.completed'"),),
+        (
+            Edit(
+                "stores/sql/queries/outbox/sqlite/next_events.sql", "type <> 'job.completed'", "type = 'job.completed'"
+            ),
+        ),
         "tests/conformance/test_outbox_delivery.py::test_of_one_job_only_the_first_undelivered_event_is_given_out[sqlite]",
         "ValueError",
     ),

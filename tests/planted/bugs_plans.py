@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _KEPT = "tests/plans/test_kept_events.py"
-_PRUNE = "stores/sql/queries/prune_events.sql"
+_PRUNE = "stores/sql/queries/sweep/prune_events.sql"
 _THROUGH_ALL_OF_A_STATE = (
     Edit(_PRUNE, " {{by job_outbox_events_over}}", ""),
     Edit(_PRUNE, "completed_at IS NOT NULL AND completed_at <=", "completed_at <="),
@@ -13,13 +13,13 @@ _THROUGH_ALL_OF_A_STATE = (
 )
 
 _BACKLOG = "tests/plans/test_backlog.py"
-_POSTGRES = "stores/sql/queries/postgres"
+_POSTGRES = "stores/sql/queries"
 _BESIDE_MORE = "test_no_statement_reads_more_where_more_waits[look_around]"
 
 PLAN_BUGS = (
     Bug(
         "completed_jobs_are_sought_through_the_whole_backlog",
-        (Edit(f"{_POSTGRES}/newest.sql", " LIMIT 2 * :limit + 1000", ""),),
+        (Edit(f"{_POSTGRES}/line/postgres/newest.sql", " LIMIT 2 * :limit + 1000", ""),),
         f"{_BACKLOG}::{_BESIDE_MORE}",
         "pages read with",
     ),
@@ -27,7 +27,7 @@ PLAN_BUGS = (
         "what_waits_is_counted_to_its_end",
         (
             Edit(
-                f"{_POSTGRES}/dashboard/queue_backlog.sql",
+                f"{_POSTGRES}/dashboard/postgres/queue_backlog.sql",
                 "ORDER BY r.rank, r.seq LIMIT :limit",
                 "ORDER BY r.rank, r.seq",
             ),
@@ -39,7 +39,7 @@ PLAN_BUGS = (
         "a_page_of_what_waits_reads_the_whole_line",
         (
             Edit(
-                f"{_POSTGRES}/waiting_between.sql",
+                f"{_POSTGRES}/line/postgres/waiting_between.sql",
                 "AND r.seq < :before AND r.seq > CAST(:down_to AS bigint) - 250",
                 "AND r.seq + 0 < :before AND r.seq + 0 > CAST(:down_to AS bigint) - 250",
             ),
@@ -51,12 +51,12 @@ PLAN_BUGS = (
         "a_list_of_a_rare_state_is_sought_in_all_jobs",
         (
             Edit(
-                f"{_POSTGRES}/found.sql",
+                f"{_POSTGRES}/read/postgres/found.sql",
                 "ORDER BY w.listed DESC, w.seq DESC LIMIT :limit",
                 "ORDER BY w.seq DESC LIMIT :limit",
             ),
             Edit(
-                f"{_POSTGRES}/found.sql",
+                f"{_POSTGRES}/read/postgres/found.sql",
                 "w.listed IS NOT NULL AND (w.listed, w.seq) < ({{one_state}}, :before)"
                 " AND (w.listed, w.seq) >= ({{one_state}}, :down_to)",
                 "w.listed || '' = {{one_state}} AND w.seq < :before AND w.seq >= :down_to",

@@ -82,7 +82,7 @@ PRODUCER_BUGS = (
         "each_producer_has_a_rate_of_its_own",
         (
             Edit(
-                "stores/sql/queries/take_rate.sql",
+                "stores/sql/queries/accounts/take_rate.sql",
                 "CASE WHEN r.next_at > {{now}} THEN r.next_at ELSE {{now}} END",
                 "{{now}}",
             ),

@@ -49,7 +49,7 @@ RECOVERY_BUGS = (
     Bug(
         "every_lease_waits_for_the_same_time",
         (
-            Edit("stores/sql/queries/expired_leases.sql", "<= :longest_us", "<= :longest_us + 100000000"),
+            Edit("stores/sql/queries/sweep/expired_leases.sql", "<= :longest_us", "<= :longest_us + 100000000"),
             Edit(_SWEEP, "        if turns is None or turns.had(", "        if turns is None or True or turns.had("),
         ),
         f"{_RECOVERY}::test_every_lease_waits_for_half_of_its_own_length[sqlite]",

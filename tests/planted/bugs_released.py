@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries/postgres"
+_QUERIES = "stores/sql/queries"
 _TURNS = "tests/conformance/test_released_in_turns.py"
 
 RELEASED_BUGS = (
     Bug(
         "the_fence_of_a_turn_that_releases_forgets_the_version",
         (
-            Edit(f"{_QUERIES}/settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
-            Edit(f"{_QUERIES}/settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
+            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
+            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
         ),
         f"{_TURNS}::test_a_stale_completion_releases_nothing_and_the_others_do[postgres]",
         "AssertionError",
@@ -27,7 +27,7 @@ RELEASED_BUGS = (
         "a_turn_takes_released_jobs_with_a_key_unseen",
         (
             Edit(
-                f"{_QUERIES}/enter.sql",
+                f"{_QUERIES}/line/postgres/enter.sql",
                 "FROM entering AS j WHERE j.state = 'scheduled' AND j.concurrency_key IS NULL) AS e",
                 "FROM entering AS j WHERE j.state = 'scheduled') AS e",
             ),
@@ -37,7 +37,13 @@ RELEASED_BUGS = (
     ),
     Bug(
         "a_turn_takes_released_jobs_that_are_paused",
-        (Edit(f"{_QUERIES}/kinds.sql", "p.kind = 'type' AND p.name = t.type", "p.kind = 'type' AND p.name < ''"),),
+        (
+            Edit(
+                f"{_QUERIES}/claim/postgres/kinds.sql",
+                "p.kind = 'type' AND p.name = t.type",
+                "p.kind = 'type' AND p.name < ''",
+            ),
+        ),
         f"{_TURNS}::test_what_is_paused_is_released_and_not_claimed[postgres-type]",
         "AssertionError",
     ),
@@ -49,7 +55,11 @@ RELEASED_BUGS = (
     ),
     Bug(
         "a_released_job_that_cannot_wait_is_claimed_ahead",
-        (Edit(f"{_QUERIES}/front.sql", "WHERE NOT a.can_wait AND a.before", "WHERE false AND a.before"),),
+        (
+            Edit(
+                f"{_QUERIES}/claim/postgres/front.sql", "WHERE NOT a.can_wait AND a.before", "WHERE false AND a.before"
+            ),
+        ),
         f"{_TURNS}::test_a_released_job_that_cannot_wait_ends_what_is_claimed_ahead[postgres]",
         "AssertionError",
     ),

@@ -110,8 +110,8 @@ ROW_BUGS = (
     Bug(
         "a_callback_that_came_while_the_job_ran_is_not_told",
         (
-            Edit("stores/sql/queries/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),
-            Edit("stores/sql/queries/sqlite/complete_uniform.sql", " OR j.callback_url IS NOT NULL", ""),
+            Edit("stores/sql/queries/settle/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),
+            Edit("stores/sql/queries/settle/sqlite/complete_uniform.sql", " OR j.callback_url IS NOT NULL", ""),
         ),
         "tests/conformance/test_updating.py::test_new_tags_are_found_and_a_new_callback_is_told",
         "assert",
@@ -152,14 +152,16 @@ ROW_BUGS = (
             Edit(
                 "stores/sql/jobs/picking.py", "front.running + begun >= job.limit", "front.running + begun > job.limit"
             ),
-            Edit("stores/sql/queries/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"),
+            Edit(
+                "stores/sql/queries/line/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"
+            ),
         ),
         "tests/conformance/test_turns.py::test_what_a_turn_releases_keeps_to_the_limit_of_its_key[sqlite]",
         "assert [",
     ),
     Bug(
         "what_a_claim_brings_lacks_one_of_the_jobs_it_waited_for",
-        (Edit("stores/sql/queries/sqlite/kind_columns.sql", "COUNT(*) = 1", "COUNT(*) > 0"),),
+        (Edit("stores/sql/queries/claim/sqlite/kind_columns.sql", "COUNT(*) = 1", "COUNT(*) > 0"),),
         "tests/conformance/test_claiming.py"
         "::test_a_claim_brings_a_dependent_as_it_is_stored_with_what_it_waited_for[sqlite-3]",
         "AssertionError",

@@ -77,7 +77,7 @@ SLOT_BUGS = (
     ),
     Bug(
         "a_claim_for_others_brings_anybody",
-        (Edit("stores/sql/queries/postgres/takeable.sql", "(CAST(:other_than AS text[]) = '{}'", "(true"),),
+        (Edit("stores/sql/queries/claim/postgres/takeable.sql", "(CAST(:other_than AS text[]) = '{}'", "(true"),),
         f"{SHARES}::test_a_claim_for_others_takes_the_most_urgent_of_them[postgres]",
         "AssertionError",
     ),
@@ -95,7 +95,7 @@ SLOT_BUGS = (
     ),
     Bug(
         "the_store_is_not_told_that_an_attempt_waits",
-        (Edit("stores/sql/queries/advance.sql", "j.started_at + :waited_us", "j.started_at + 0 * :waited_us"),),
+        (Edit("stores/sql/queries/attempt/advance.sql", "j.started_at + :waited_us", "j.started_at + 0 * :waited_us"),),
         f"{ENCODERS}::test_waiting_for_an_encoder_is_no_part_of_the_timeout[sqlite]",
         "AssertionError",
     ),

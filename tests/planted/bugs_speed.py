@@ -36,7 +36,7 @@ SPEED_BUGS = (
         "a_completion_goes_by_a_number_that_is_given_again",
         (
             Edit(
-                "stores/sql/queries/sqlite/complete_uniform.sql",
+                "stores/sql/queries/settle/sqlite/complete_uniform.sql",
                 " AND +j.id IN (SELECT value FROM json_each(:ids))",
                 " AND :ids IS NOT NULL",
             ),
@@ -46,7 +46,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "a_claim_is_told_another_time_than_is_stored",
-        (Edit("stores/sql/queries/sqlite/take.sql", "started_at = :picked_at", "started_at = :now"),),
+        (Edit("stores/sql/queries/claim/sqlite/take.sql", "started_at = :picked_at", "started_at = :now"),),
         "tests/worker_units/test_sqlite_steps.py::test_a_claim_has_the_times_that_are_stored[0]",
         "assert JobRow(",
     ),
@@ -92,7 +92,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "what_a_claim_brings_lacks_what_was_said_of_a_job",
-        (Edit("stores/sql/queries/sqlite/fresh.sql", "tags, correlation_id", "correlation_id"),),
+        (Edit("stores/sql/queries/line/sqlite/fresh.sql", "tags, correlation_id", "correlation_id"),),
         f"{_AS_STORED}[sqlite-tags]",
         "assert JobRow(",
     ),
@@ -100,7 +100,9 @@ SPEED_BUGS = (
         "what_is_claimed_ahead_overtakes_a_job_that_cannot_wait",
         (
             Edit(
-                "stores/sql/queries/postgres/front.sql", "WHERE NOT a.can_wait AND a.before", "WHERE false AND a.before"
+                "stores/sql/queries/claim/postgres/front.sql",
+                "WHERE NOT a.can_wait AND a.before",
+                "WHERE false AND a.before",
             ),
         ),
         f"{_ORDER}[postgres-plain]",
@@ -110,7 +112,9 @@ SPEED_BUGS = (
         "what_is_claimed_ahead_over_http_overtakes_a_job_that_cannot_wait",
         (
             Edit(
-                "stores/sql/queries/postgres/front.sql", "WHERE NOT a.can_wait AND a.before", "WHERE false AND a.before"
+                "stores/sql/queries/claim/postgres/front.sql",
+                "WHERE NOT a.can_wait AND a.before",
+                "WHERE false AND a.before",
             ),
         ),
         f"{_OVER_HTTP}[postgres-plain]",
@@ -130,7 +134,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "a_job_is_claimed_ahead_again_and_again",
-        (Edit("stores/sql/queries/sqlite/pick.sql", "j.claim_version = 0 AND", "j.claim_version >= 0 AND"),),
+        (Edit("stores/sql/queries/claim/sqlite/pick.sql", "j.claim_version = 0 AND", "j.claim_version >= 0 AND"),),
         f"{_CANNOT_WAIT}[sqlite-released]",
         "== []",
     ),
@@ -140,7 +144,9 @@ SPEED_BUGS = (
             Edit(
                 "stores/sql/jobs/picking.py", "front.running + begun >= job.limit", "front.running + begun > job.limit"
             ),
-            Edit("stores/sql/queries/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"),
+            Edit(
+                "stores/sql/queries/line/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"
+            ),
         ),
         "tests/conformance/test_prefetching.py::test_jobs_with_keys_come_ahead_within_their_limits_and_hold_up_nobody_behind_them[sqlite]",
         "AssertionError",
@@ -181,7 +187,9 @@ SPEED_BUGS = (
             Edit(
                 "stores/sql/jobs/picking.py", "front.running + begun >= job.limit", "front.running + begun > job.limit"
             ),
-            Edit("stores/sql/queries/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"),
+            Edit(
+                "stores/sql/queries/line/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"
+            ),
         ),
         "tests/conformance/test_turns.py"
         "::test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them[sqlite]",
@@ -214,13 +222,13 @@ SPEED_BUGS = (
     ),
     Bug(
         "a_job_whose_key_has_a_rate_spends_its_token_before_it_begins_on_sqlite",
-        (Edit("stores/sql/queries/sqlite/pick.sql", " AND l.tokens IS NULL AS can_wait", " AS can_wait"),),
+        (Edit("stores/sql/queries/claim/sqlite/pick.sql", " AND l.tokens IS NULL AS can_wait", " AS can_wait"),),
         f"{_CANNOT_WAIT}[sqlite-rated]",
         "== []",
     ),
     Bug(
         "a_job_whose_key_has_a_rate_spends_its_token_before_it_begins",
-        (Edit("stores/sql/queries/postgres/key_admitted.sql", "a.can_wait AND a.tokens IS NULL", "a.can_wait"),),
+        (Edit("stores/sql/queries/keys/postgres/key_admitted.sql", "a.can_wait AND a.tokens IS NULL", "a.can_wait"),),
         f"{_CANNOT_WAIT}[postgres-rated]",
         "== []",
     ),
@@ -322,7 +330,13 @@ SPEED_BUGS = (
     ),
     Bug(
         "completions_that_are_alike_forget_the_version",
-        (Edit("stores/sql/queries/sqlite/complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        (
+            Edit(
+                "stores/sql/queries/settle/sqlite/complete_uniform.sql",
+                "AND j.claim_version = :claim_version AND",
+                "AND",
+            ),
+        ),
         "tests/conformance/test_turns.py::test_a_stale_completion_bounces_that_looks_like_the_others[sqlite]",
         "[True, True] == [False, True]",
     ),

@@ -24,7 +24,9 @@ STATEMENT_BUGS = (
         "a_statement_returns_other_columns_than_it_declares",
         (
             Edit(
-                "stores/sql/queries/get_jobs.sql", "SELECT {{job_columns}} FROM", "SELECT {{job_columns}}, j.line FROM"
+                "stores/sql/queries/read/get_jobs.sql",
+                "SELECT {{job_columns}} FROM",
+                "SELECT {{job_columns}}, j.line FROM",
             ),
         ),
         f"{_CONTRACTS}::test_statements_return_what_they_declare_on_sqlite",

@@ -7,7 +7,7 @@ from tests.planted.planting import Bug, Edit
 _STORAGE = "transcode/storage"
 _TESTS = "tests/transcode/storage"
 _CREDENTIALS = "tests/transcode/credentials"
-_QUERIES = "stores/sql/queries/transcode"
+_QUERIES = "stores/sql/queries"
 
 STORAGE_BUGS = (
     Bug(
@@ -196,7 +196,7 @@ STORAGE_BUGS = (
     ),
     Bug(
         "fresh_credentials_replace_any_version",
-        (Edit(f"{_QUERIES}/replace_credentials.sql", " AND c.credential_version = :seen", " AND :seen > 0"),),
+        (Edit(f"{_QUERIES}/transcode/replace_credentials.sql", " AND c.credential_version = :seen", " AND :seen > 0"),),
         f"{_CREDENTIALS}/test_update.py::test_of_many_at_once_one_wins[sqlite-False]",
         "AssertionError",
     ),
@@ -204,7 +204,7 @@ STORAGE_BUGS = (
         "an_ended_job_takes_credentials",
         (
             Edit(
-                f"{_QUERIES}/replace_credentials.sql",
+                f"{_QUERIES}/transcode/replace_credentials.sql",
                 "AND j.state NOT IN ('completed', 'failed', 'dead_letter', 'cancelled')",
                 "",
             ),
@@ -216,7 +216,7 @@ STORAGE_BUGS = (
         "a_rewrap_overwrites_a_refresh",
         (
             Edit(
-                f"{_QUERIES}/rewrap_credentials.sql",
+                f"{_QUERIES}/transcode/rewrap_credentials.sql",
                 " AND c.credential_version = :credential_version AND c.storage_creds_kek_id = :old_kek_id\n"
                 "    AND c.storage_creds_dek_wrapped = :old_dek_wrapped",
                 " AND :credential_version > 0 AND :old_kek_id <> '' AND :old_dek_wrapped IS NOT NULL",
@@ -253,7 +253,7 @@ STORAGE_BUGS = (
         "a_stale_worker_may_refresh",
         (
             Edit(
-                f"{_QUERIES}/count_refresh.sql",
+                f"{_QUERIES}/transcode/count_refresh.sql",
                 " AND j.claim_version = :claim_version\n                AND j.lease_expires_at IS NOT NULL)",
                 " AND :claim_version > 0)",
             ),

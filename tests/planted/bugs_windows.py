@@ -42,7 +42,7 @@ WINDOW_BUGS = (
         "a_short_window_frees_the_key_of_a_job_that_has_just_ended",
         (
             Edit(
-                "stores/sql/queries/expire_keys.sql",
+                "stores/sql/queries/sweep/expire_keys.sql",
                 "j.completed_at + (k.expires_at - k.created_at) > {{now}}",
                 "j.completed_at > {{now}}",
             ),
@@ -52,7 +52,11 @@ WINDOW_BUGS = (
     ),
     Bug(
         "pruning_a_job_frees_its_key",
-        (Edit("stores/sql/queries/insert_key.sql", "t.pruned_at + (k.expires_at - k.created_at)", "t.pruned_at"),),
+        (
+            Edit(
+                "stores/sql/queries/submit/insert_key.sql", "t.pruned_at + (k.expires_at - k.created_at)", "t.pruned_at"
+            ),
+        ),
         f"{_WINDOWS}::test_a_job_that_is_pruned_early_keeps_its_key_for_its_window[sqlite]",
         "AssertionError",
     ),

@@ -27,7 +27,7 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, ValueError, TypeError)
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False):
-    """One row of `inbox_jobs`, field for field in the order of `queries/job_columns.sql`.
+    """One row of `inbox_jobs`, field for field in the order of `queries/read/job_columns.sql`.
 
     A msgspec.Struct and not a dataclass because a claim makes a thousand of these at once, and this
     is built in C; without `gc`, the collector does not look through them. Times are integer microseconds

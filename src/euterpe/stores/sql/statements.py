@@ -1,4 +1,4 @@
-"""SQL texts: one statement a file, shared where the engines agree, in a folder of the engine's own where not.
+"""SQL texts: one statement a file, in a folder by act. Engines share a text where they agree; else each has its own.
 
 A statement begins with its contract, a line for each key. A text without one is a part of others.
 

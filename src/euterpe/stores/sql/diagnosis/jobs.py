@@ -25,13 +25,13 @@ OLD_FAILED_US: Final = 7 * DAY_US
 
 
 def job_facts() -> Program[JobFacts]:
-    expired, oldest_expired = _late((yield one("diagnosis/expired_leases", late_us=LATE_US)))
-    overdue, oldest_overdue = _late((yield one("diagnosis/overdue", late_us=LATE_US, limit=COUNTED)))
+    expired, oldest_expired = _late((yield one("diagnosis/lapsed_leases", late_us=LATE_US)))
+    overdue, oldest_overdue = _late((yield one("diagnosis/late_jobs", late_us=LATE_US, limit=COUNTED)))
     parked, oldest_parked = _late((yield one("diagnosis/parked", limit=COUNTED)))
     waiting: list[WaitingType] = []
     backlog = yield one("dashboard/queue_backlog", limit=1, queues=QUEUES)
     for queue in sorted({row[0] for row in backlog if row[2]}):
-        rows = yield one("diagnosis/front", queue=queue, limit=NEWEST)
+        rows = yield one("diagnosis/next_in_line", queue=queue, limit=NEWEST)
         waiting += [WaitingType(queue, row[0], row[1], max(0, row[2])) for row in rows]
     served: set[str] = set()
     for state in (State.RUNNING, State.COMPLETED, State.RETRYING, State.FAILED, State.DEAD_LETTER):
