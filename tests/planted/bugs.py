@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-QUERIES = "stores/sql/queries"
 FROZEN = "tests/faults/test_lost_workers.py::test_a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes"
 CLAIMS = "tests/faults/test_locked_rows.py::test_a_claim_takes_nothing_that_another_is_just_taking"
 SWEEPS = "tests/faults/test_sweeps.py::test_eight_sweepers_promote_reclaim_and_bury_each_job_once"
@@ -51,7 +50,7 @@ BUGS = (
         "what_joins_a_commit_has_no_savepoint",
         (
             Edit(
-                "stores/sql/sqlite/writer.py",
+                "GroupCommitEngine._commit_together",
                 "self._run(session, ticket, alone=False)",
                 "self._run(session, ticket, alone=True)",
             ),
@@ -61,13 +60,13 @@ BUGS = (
     ),
     Bug(
         "who_is_left_for_the_next_commit_is_forgotten_at_the_end",
-        (Edit("stores/sql/sqlite/writer.py", "while later or not stop:", "while not stop:"),),
+        (Edit("GroupCommitEngine._write_loop", "while later or not stop:", "while not stop:"),),
         JOINED.partition("::")[0] + "::test_who_is_left_for_the_next_commit_is_answered_before_the_end",
         "TimeoutError",
     ),
     Bug(
         "the_lease_keeper_begins_too_late",
-        (Edit("lease_keeper/__main__.py", "LASTING: Final = 1 / 6", "LASTING: Final = 1 / 2"),),
+        (Edit("LASTING", "LASTING: Final = 1 / 6", "LASTING: Final = 1 / 2"),),
         LASTING,
         "a sixth of a minute is ten seconds",
     ),
@@ -75,7 +74,7 @@ BUGS = (
         "a_store_closes_without_those_in_use",
         (
             Edit(
-                "stores/sql/postgres/connections.py",
+                "Connections.close",
                 "await self._free.acquire()\n        self._is_closed",
                 "pass\n        self._is_closed",
             ),
@@ -85,17 +84,17 @@ BUGS = (
     ),
     Bug(
         "a_batch_of_one_kind_forgets_its_tags",
-        (Edit(f"{QUERIES}/submit/sqlite/insert_uniform.sql", ":tags", "NULL"),),
+        (Edit("sqlite/insert_uniform.sql", ":tags", "NULL"),),
         f"{THE_SAME}[sqlite-without a key-0]",
         "assert others == [first, first]",
     ),
     Bug(
         "the_fence_forgets_the_version_on_sqlite",
         (
-            Edit(f"{QUERIES}/settle/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
-            Edit(f"{QUERIES}/settle/sqlite/complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
-            Edit(f"{QUERIES}/settle/sqlite/completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
-            Edit(f"{QUERIES}/settle/sqlite/completing_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
+            Edit("complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit("complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
+            Edit("completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
+            Edit("completing_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
         ),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",
@@ -103,9 +102,9 @@ BUGS = (
     Bug(
         "the_fence_forgets_the_version_on_postgres",
         (
-            Edit(f"{QUERIES}/settle/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit("settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),
             Edit(
-                f"{QUERIES}/settle/postgres/settle_completed.sql",
+                "settle_completed.sql",
                 "WHERE w.claim_version = i.claim_version AND",
                 "WHERE",
             ),
@@ -115,13 +114,13 @@ BUGS = (
     ),
     Bug(
         "the_fence_of_a_turn_forgets_the_version",
-        (Edit(f"{QUERIES}/settle/postgres/settled.sql", "j.claim_version = i.claim_version AND ", ""),),
+        (Edit("settled.sql", "j.claim_version = i.claim_version AND ", ""),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
         "[True, True] == [False, True]",
     ),
     Bug(
         "the_fence_of_a_batch_forgets_the_version",
-        (Edit(f"{QUERIES}/settle/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        (Edit("complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[sqlite]",
         "[True, True] == [False, True]",
     ),
@@ -129,7 +128,7 @@ BUGS = (
         "a_turn_takes_jobs_with_a_key_unseen",
         (
             Edit(
-                f"{QUERIES}/line/postgres/enter.sql",
+                "enter.sql",
                 "FROM entering AS j WHERE j.state = 'scheduled' AND j.concurrency_key IS NULL) AS e",
                 "FROM entering AS j WHERE j.state = 'scheduled') AS e",
             ),
@@ -141,15 +140,15 @@ BUGS = (
     Bug(
         "an_ended_attempt_can_be_ended_again",
         (
-            Edit(f"{QUERIES}/settle/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),
-            Edit(f"{QUERIES}/settle/postgres/settle_completed.sql", " AND w.lease_expires_at IS NOT NULL\n", "\n"),
+            Edit("settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),
+            Edit("settle_completed.sql", " AND w.lease_expires_at IS NOT NULL\n", "\n"),
         ),
         f"{SETTLE_AGAIN}[after]",
         "moved from completed to completed",
     ),
     Bug(
         "a_heartbeat_ignores_the_version",
-        (Edit(f"{QUERIES}/attempt/sqlite/heartbeat.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        (Edit("sqlite/heartbeat.sql", "AND j.claim_version = :claim_version AND", "AND"),),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",
     ),
@@ -157,11 +156,11 @@ BUGS = (
         "two_claimers_may_take_the_same_row",
         (
             Edit(
-                f"{QUERIES}/claim/postgres/front.sql",
+                "postgres/front.sql",
                 "        FOR UPDATE SKIP LOCKED\n    ) AS r\n    UNION ALL\n",
                 "    ) AS r\n    UNION ALL\n",
             ),
-            Edit(f"{QUERIES}/claim/postgres/taken_rows.sql", " AND j.state = 'scheduled'", ""),
+            Edit("taken_rows.sql", " AND j.state = 'scheduled'", ""),
         ),
         CLAIMS,
         "jobs were given to more than one",
@@ -170,7 +169,7 @@ BUGS = (
         "the_sweep_promotes_whatever_has_a_time",
         (
             Edit(
-                f"{QUERIES}/sweep/postgres/promote_due.sql",
+                "postgres/promote_due.sql",
                 "WHERE listed IN ('delayed', 'retrying') AND run_at",
                 "WHERE run_at",
             ),
@@ -181,15 +180,15 @@ BUGS = (
     Bug(
         "the_sweep_takes_leases_that_still_hold",
         (
-            Edit(f"{QUERIES}/sweep/postgres/expired_leases.sql", " WHERE r.expires_at < {{now}}", ""),
-            Edit(f"{QUERIES}/sweep/postgres/expired_leases.sql", "  AND j.lease_expires_at < {{now}}\n", ""),
+            Edit("postgres/expired_leases.sql", " WHERE r.expires_at < {{now}}", ""),
+            Edit("postgres/expired_leases.sql", "  AND j.lease_expires_at < {{now}}\n", ""),
         ),
         f"{CLOCKS}[slow]",
         "its sweep went by a wrong clock",
     ),
     Bug(
         "a_transaction_starts_as_a_reader",
-        (Edit("stores/sql/sqlite/engine.py", '"BEGIN IMMEDIATE"', '"BEGIN DEFERRED"'),),
+        (Edit("ApswSession._begin", '"BEGIN IMMEDIATE"', '"BEGIN DEFERRED"'),),
         JOINED.partition("::")[0] + "::test_whoever_reads_first_is_a_writer_from_its_begin",
         "['wrote in between'] == ['kept out']",
     ),
@@ -197,12 +196,12 @@ BUGS = (
         "the_event_comes_in_a_second_transaction",
         (
             Edit(
-                "stores/sql/jobs/claim.py",
+                "claim",
                 "    if any(job.callback_url is not None for job in jobs):\n        yield from insert_events(jobs)\n",
                 "",
             ),
             Edit(
-                "stores/sql/store.py",
+                "SqlStore.claim",
                 "        return (await self.exchange([], request))[1]\n",
                 "        claims = (await self.exchange([], request))[1]\n"
                 "        from euterpe.stores.sql.jobs.effects import insert_events\n"
@@ -215,7 +214,7 @@ BUGS = (
     ),
     Bug(
         "an_event_that_kills_its_dispatchers_is_sent_for_ever",
-        (Edit("webhook/policy.py", "if event.attempt_count <= self._max_attempts:", "if event.attempt_count:"),),
+        (Edit("DeliveryPolicy.of_spent", "if event.attempt_count <= self._max_attempts:", "if event.attempt_count:"),),
         f"{POISON}[sqlite]",
         "'completed'} == {",
     ),
@@ -223,7 +222,7 @@ BUGS = (
         "a_cancelled_job_strands_its_dependents",
         (
             Edit(
-                "stores/sql/jobs/settle.py",
+                "end_waiting",
                 "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n    yield from apply_effects(rows)\n",
                 "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n",
             ),
@@ -235,7 +234,7 @@ BUGS = (
         "a_dependent_goes_with_the_first_of_its_dependencies",
         (
             Edit(
-                "stores/sql/jobs/effects.py",
+                "effects.py:_plan",
                 "left = 0 if kind is Dependency.AFTER_ANY else pending - len(ended_ids)",
                 "left = 0",
             ),
@@ -247,12 +246,12 @@ BUGS = (
         "the_key_is_taken_after_the_job_is_stored",
         (
             Edit(
-                "stores/sql/submitting/submit.py",
+                "submitting/submit.py:submit",
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
                 "",
             ),
             Edit(
-                "stores/sql/submitting/submit.py",
+                "submitting/submit.py:submit",
                 "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n",
                 "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n"
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
@@ -265,12 +264,12 @@ BUGS = (
         "an_attempt_is_charged_when_it_ends",
         (
             Edit(
-                f"{QUERIES}/claim/sqlite/take.sql",
+                "take.sql",
                 "attempt_count = j.attempt_count + 1",
                 "attempt_count = j.attempt_count",
             ),
             Edit(
-                f"{QUERIES}/settle/sqlite/settle.sql",
+                "sqlite/settle.sql",
                 "attempt_count = j.attempt_count - :refund",
                 "attempt_count = j.attempt_count + 1 - :refund",
             ),
@@ -280,7 +279,7 @@ BUGS = (
     ),
     Bug(
         "a_release_is_refunded_for_ever",
-        (Edit("model/claims/outcome.py", "if job.release_count >= MAX_RELEASES:", "if False:"),),
+        (Edit("_settle_release", "if job.release_count >= MAX_RELEASES:", "if False:"),),
         f"{RELEASES}[sqlite]",
         "<State.SCHEDULED: 'scheduled'> is <State.RETRYING: 'retrying'>",
     ),
@@ -288,7 +287,7 @@ BUGS = (
         "leases_go_by_the_clock_of_the_process",
         (
             Edit(
-                "stores/sql/postgres/engine.py",
+                "PostgresEngine._bind",
                 "self.clock() if self.clock is not None else None",
                 "self.clock() if self.clock is not None else time.time_ns() // 1000",
             ),
@@ -300,7 +299,7 @@ BUGS = (
         "an_unknown_commit_is_taken_for_a_failed_one",
         (
             Edit(
-                "stores/sql/submitting/unit_commits.py",
+                "UnitCommits._commit",
                 "except CommitUnknown as unknown:\n            answers, notice = await",
                 "except ZeroDivisionError as unknown:\n            answers, notice = await",
             ),
@@ -312,7 +311,7 @@ BUGS = (
         "a_lost_insert_is_not_waited_for",
         (
             Edit(
-                "stores/sql/postgres/errors.py",
+                "CONFLICTS",
                 'frozenset({"40001", "40P01", UNIQUE})',
                 'frozenset({"40001", "40P01"})',
             ),
@@ -324,7 +323,7 @@ BUGS = (
         "an_end_frees_nobody_who_waits_for_its_key",
         (
             Edit(
-                "stores/sql/jobs/effects.py",
+                "apply_effects",
                 "freed = {key: count if ran else 0 for key, count in keys.items()}",
                 "freed: dict[str, int] = {}",
             ),
@@ -334,13 +333,13 @@ BUGS = (
     ),
     Bug(
         "any_report_counts_as_the_replay_of_a_closed_attempt",
-        (Edit("stores/sql/jobs/settle.py", " or bytes(closed[0][1]) != outcome_hash:", ":"),),
+        (Edit("first_answer", " or bytes(closed[0][1]) != outcome_hash:", ":"),),
         f"{TURNS}[sqlite]",
         "assert [True, True, True] == [True, False, True]",
     ),
     Bug(
         "a_completion_over_http_is_fenced_by_its_version_alone",
-        (Edit("stores/sql/worker_protocol/handed_out.py", "return claim if is_own else None", "return claim"),),
+        (Edit("HandedOut.find", "return claim if is_own else None", "return claim"),),
         f"{STRANGERS}[postgres]",
         "assert [True] == [False]",
     ),
@@ -348,7 +347,7 @@ BUGS = (
         "a_full_disk_is_an_error_of_the_driver",
         (
             Edit(
-                "stores/sql/sqlite/writer.py",
+                "GroupCommitEngine._fail",
                 "reason = library.explain(self.path, error, committing=committing) if known else error",
                 "reason = error",
             ),
@@ -358,7 +357,7 @@ BUGS = (
     ),
     Bug(
         "a_sweep_reads_all_that_wait",
-        (Edit(f"{QUERIES}/sweep/sqlite/promote_due.sql", " {{by inbox_jobs_due}}", ""),),
+        (Edit("sqlite/promote_due.sql", " {{by inbox_jobs_due}}", ""),),
         f"{SQLITE_PLANS}[large]",
         "promote_due",
     ),
@@ -366,7 +365,7 @@ BUGS = (
         "plans_from_when_the_tables_were_small_are_kept",
         (
             Edit(
-                "stores/sql/postgres/session.py",
+                "SETTINGS",
                 '    "enable_seqscan": "off",\n'
                 '    "enable_hashjoin": "off",\n'
                 '    "enable_mergejoin": "off",\n'
@@ -381,7 +380,7 @@ BUGS = (
         "an_index_mentions_what_heartbeats_change",
         (
             Edit(
-                "stores/sql/schema/postgres/0001_baseline.sql",
+                "postgres/0001_baseline.sql",
                 "CREATE INDEX inbox_jobs_due ON",
                 "CREATE INDEX inbox_jobs_lease ON inbox_jobs (lease_expires_at);\nCREATE INDEX inbox_jobs_due ON",
             ),

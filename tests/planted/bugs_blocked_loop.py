@@ -12,7 +12,7 @@ BLOCKED_LOOP_BUGS = (
         "liveness_waits_for_the_loop_of_the_handlers",
         (
             Edit(
-                "service/health.py",
+                "Health._answer",
                 "                block = self._block()\n",
                 "                asked = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop)\n"
                 "                await asyncio.wrap_future(asked)\n"
@@ -26,7 +26,7 @@ BLOCKED_LOOP_BUGS = (
         "readiness_does_not_say_what_blocks",
         (
             Edit(
-                "service/health.py",
+                "Health._readiness",
                 "        if (block := self._block()) is not None:\n",
                 "        if (block := None):\n",
             ),
@@ -36,7 +36,7 @@ BLOCKED_LOOP_BUGS = (
     ),
     Bug(
         "a_blocked_loop_is_logged_again_and_again",
-        (Edit("worker/heartbeat/loop_watch.py", " is not None and not told:\n", " is not None:\n"),),
+        (Edit("LoopWatch._watch", " is not None and not told:\n", " is not None:\n"),),
         TOLD,
         "assert",
     ),
@@ -44,7 +44,7 @@ BLOCKED_LOOP_BUGS = (
         "only_the_blocked_loop_itself_tells_the_registry",
         (
             Edit(
-                "queue/run.py",
+                "run_worker",
                 "            watch.on_block = partial(_register_block, core.backend_url, registration)\n",
                 "            pass\n",
             ),
@@ -56,7 +56,7 @@ BLOCKED_LOOP_BUGS = (
         "a_worker_that_was_killed_stays_on_the_list",
         (
             Edit(
-                "lease_keeper/service.py",
+                "give_back_unbegun",
                 "                await backend.store.workers.unregister(config.worker_id)\n",
                 "                pass\n",
             ),

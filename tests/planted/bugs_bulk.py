@@ -6,14 +6,13 @@ from tests.planted.planting import Bug, Edit
 
 _BULK = "tests/conformance/test_bulk_operations.py"
 _GROUPS = "tests/conformance/test_failure_groups.py"
-_BATCHES = "stores/sql/bulk/batches.py"
 
 BULK_BUGS = (
     Bug(
         "a_batch_is_acted_on_by_everybody_who_found_it",
         (
-            Edit("stores/sql/queries/operate/hold_operation.sql", "AND o.place = :place AND o.state = 'running' ", ""),
-            Edit("stores/sql/queries/operate/advance_operation.sql", "AND o.place = :seen AND o.state = 'running'", ""),
+            Edit("hold_operation.sql", "AND o.place = :place AND o.state = 'running' ", ""),
+            Edit("advance_operation.sql", "AND o.place = :seen AND o.state = 'running'", ""),
         ),
         f"{_BULK}::test_two_who_work_at_once_act_on_every_job_once[sqlite]",
         "assert (",
@@ -21,22 +20,22 @@ BULK_BUGS = (
     Bug(
         "a_cancelled_operation_goes_on",
         (
-            Edit("stores/sql/queries/operate/hold_operation.sql", "AND o.state = 'running' ", ""),
-            Edit("stores/sql/queries/operate/running_operations.sql", "WHERE o.state = 'running' ", ""),
-            Edit("stores/sql/queries/operate/advance_operation.sql", " AND o.state = 'running'", ""),
+            Edit("hold_operation.sql", "AND o.state = 'running' ", ""),
+            Edit("running_operations.sql", "WHERE o.state = 'running' ", ""),
+            Edit("advance_operation.sql", " AND o.state = 'running'", ""),
         ),
         f"{_BULK}::test_an_operation_that_is_cancelled_acts_on_no_further_job[sqlite]",
         "assert (",
     ),
     Bug(
         "a_job_that_failed_later_joins",
-        (Edit("model/bulk.py", "if watching and _moved_at(job) > created_at:", "if _moved_at(job) < 0:"),),
+        (Edit("why_skipped", "if watching and _moved_at(job) > created_at:", "if _moved_at(job) < 0:"),),
         f"{_BULK}::test_jobs_that_come_or_change_later_do_not_join[sqlite]",
         "assert (",
     ),
     Bug(
         "the_jobs_of_all_requesters_are_acted_on",
-        (Edit(_BATCHES, "requester_id=operation.requester_id", "requester_id=None"),),
+        (Edit("batches.py:search_of", "requester_id=operation.requester_id", "requester_id=None"),),
         f"{_BULK}::test_a_requester_sees_and_touches_only_its_own[sqlite]",
         "State.CANCELLED",
     ),
@@ -44,7 +43,7 @@ BULK_BUGS = (
         "a_job_that_is_retried_keeps_its_cause",
         (
             Edit(
-                "stores/sql/queries/operate/retry_failed.sql",
+                "operate/retry_failed.sql",
                 "fingerprint = NULL, failed_at = NULL, replayed_as",
                 "replayed_as",
             ),
@@ -54,22 +53,24 @@ BULK_BUGS = (
     ),
     Bug(
         "numbers_make_causes",
-        (Edit("model/failures/fingerprint.py", "| (?P<number>", "| (?P<number>never"),),
+        (Edit("_OWN", "| (?P<number>", "| (?P<number>never"),),
         f"{_GROUPS}::test_failures_with_one_cause_are_one_group[sqlite]",
         "assert",
     ),
     Bug(
         "a_replayed_job_stays_in_its_group",
-        (Edit("stores/sql/queries/operate/mark_replayed.sql", ", fingerprint = NULL, failed_at = NULL", ""),),
+        (Edit("operate/mark_replayed.sql", ", fingerprint = NULL, failed_at = NULL", ""),),
         f"{_GROUPS}::test_a_replayed_group_leaves_the_list_and_what_fails_again_comes_back[sqlite]",
         "nobody need act on what runs again",
     ),
     Bug(
         "two_operations_replay_a_job_twice",
         (
-            Edit(_BATCHES, "if skipped is None and job.id in replayed and watches_replays(search):", "if False:"),
             Edit(
-                _BATCHES,
+                "batches.py:act", "if skipped is None and job.id in replayed and watches_replays(search):", "if False:"
+            ),
+            Edit(
+                "batches.py:_again",
                 'msgspec.structs.replace(replay_of(job), idempotency_key=f"{REPLAY_KEY}{job.id}")',
                 "replay_of(job)",
             ),
@@ -79,7 +80,7 @@ BULK_BUGS = (
     ),
     Bug(
         "a_replay_that_is_submitted_marks_nothing",
-        (Edit("stores/sql/submitting/unit_commits.py", " and not graph_replay.are_replays(units)", ""),),
+        (Edit("UnitCommits._commit", " and not graph_replay.are_replays(units)", ""),),
         f"{_GROUPS}::test_every_way_to_run_a_failure_again_takes_it_off_the_list[sqlite]",
         "retried",
     ),
@@ -87,7 +88,7 @@ BULK_BUGS = (
         "two_operations_replay_a_plain_job_twice",
         (
             Edit(
-                _BATCHES,
+                "batches.py:_again",
                 'msgspec.structs.replace(replay_of(job), idempotency_key=f"{REPLAY_KEY}{job.id}")',
                 "replay_of(job)",
             ),
@@ -98,20 +99,20 @@ BULK_BUGS = (
     ),
     Bug(
         "a_bulk_retry_runs_what_was_replayed",
-        (Edit(_BATCHES, "{job.id for job in jobs} - replayed if", "{job.id for job in jobs} if"),),
+        (Edit("batches.py:act", "{job.id for job in jobs} - replayed if", "{job.id for job in jobs} if"),),
         "tests/conformance/test_bulk_operations.py"
         "::test_a_plain_job_that_was_replayed_is_not_run_again_by_another_operation[sqlite-retry]",
         "assert (5, 0, {}) == (0",
     ),
     Bug(
         "a_job_type_shares_its_idempotency_keys_with_batches",
-        (Edit("model/submitting/submission.py", 'job_type = f"*{job_type}"', "job_type = job_type"),),
+        (Edit("idempotency_scope", 'job_type = f"*{job_type}"', "job_type = job_type"),),
         "tests/conformance/test_idempotency.py::test_no_type_shares_its_keys_with_batches",
         "",
     ),
     Bug(
         "a_fan_in_does_not_wait_for_a_child_that_was_kept_for_its_unique_key",
-        (Edit("stores/sql/store.py", "            check_children(unit)\n", "            pass\n"),),
+        (Edit("SqlStore.submit_unit", "            check_children(unit)\n", "            pass\n"),),
         "tests/conformance/test_fan_in.py"
         "::test_a_child_has_no_unique_key_since_a_fan_in_would_not_wait_for_the_job_that_is_kept[sqlite]",
         "DID NOT RAISE",
@@ -120,7 +121,7 @@ BULK_BUGS = (
         "a_retry_does_not_look_at_its_unique_key",
         (
             Edit(
-                "stores/sql/queries/operate/retry_failed.sql",
+                "operate/retry_failed.sql",
                 "(j.unique_key IS NULL OR CAST(:holds_key AS boolean))",
                 "CAST(:holds_key AS boolean) IS NOT NULL",
             ),

@@ -16,7 +16,7 @@ CAMPAIGN_BUGS = (
         "a_campaign_in_which_a_key_runs_one_job_too_many",
         (
             Edit(
-                "stores/sql/queries/claim/postgres/keys_taken.sql",
+                "keys_taken.sql",
                 "running = k.running + x.taken",
                 "running = k.running",
             ),
@@ -28,7 +28,7 @@ CAMPAIGN_BUGS = (
         "a_campaign_in_which_the_free_slot_of_a_key_is_given_to_nobody",
         (
             Edit(
-                "stores/sql/queries/keys/sqlite/admit.sql",
+                "sqlite/admit.sql",
                 "WHERE (f.running >= j.concurrency_limit) IS NOT TRUE",
                 "WHERE 0",
             ),
@@ -38,13 +38,13 @@ CAMPAIGN_BUGS = (
     ),
     Bug(
         "a_role_does_not_wait_for_a_database_that_is_starting",
-        (Edit("service/readiness.py", "+ pause_s > patience_s", "+ pause_s > 0"),),
+        (Edit("until_ready", "+ pause_s > patience_s", "+ pause_s > 0"),),
         f"{_NOT_READY}::test_a_role_waits_for_a_server_that_does_not_listen_yet[--role=outbox]",
         "ended before 'database unavailable, retrying'",
     ),
     Bug(
         "a_frozen_api_keeps_its_locks_past_a_short_lease",
-        (Edit("service/roles.py", "    store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)\n", ""),),
+        (Edit("apply_store_settings", "    store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)\n", ""),),
         "tests/service/test_retention.py"
         "::test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most[5s-2.5]",
         "assert 10.0 == 2.5",
@@ -53,7 +53,7 @@ CAMPAIGN_BUGS = (
         "a_role_ends_with_an_outage_in_the_middle_of_its_start",
         (
             Edit(
-                "service/readiness.py",
+                "until_rights_are_known",
                 "        if await happens_within(outage.",
                 "        raise error\n        if await happens_within(outage.",
             ),
@@ -65,7 +65,7 @@ CAMPAIGN_BUGS = (
         "a_worker_ends_with_an_outage_in_the_middle_of_its_start",
         (
             Edit(
-                "queue/run.py",
+                "run_worker",
                 "    await check_rights(core.store)",
                 "    if (e := await check_rights(core.store)): raise e",
             ),
@@ -75,7 +75,7 @@ CAMPAIGN_BUGS = (
     ),
     Bug(
         "a_role_ends_when_redis_hangs_up_on_its_start",
-        (Edit("stores/redis_lists/scripts.py", "wrote=False, opening=True", "wrote=False"),),
+        (Edit("RedisScripts.open", "wrote=False, opening=True", "wrote=False"),),
         "tests/cli/test_database_lost_at_start.py::test_a_redis_that_hangs_up_on_a_start_is_waited_for",
         "ended before 'database unavailable, retrying'",
     ),
@@ -83,7 +83,7 @@ CAMPAIGN_BUGS = (
         "a_wrong_password_is_waited_for",
         (
             Edit(
-                "stores/sql/postgres/errors.py",
+                "cannot_connect",
                 'return StoreUnavailable(f"Postgres refuses the login',
                 'return ServerNotReady(f"Postgres refuses the login',
             ),

@@ -13,7 +13,7 @@ CANCELLATION_BUGS = (
         "a_connection_is_used_again_while_its_begin_is_on_its_way",
         (
             Edit(
-                "stores/sql/postgres/connections.py",
+                "BorrowedConnection.__aexit__",
                 "no longer counts.\n            self._connections.recover(self._connection)",
                 "no longer counts.\n            self._connections.release(self._connection)",
             ),
@@ -26,12 +26,12 @@ CANCELLATION_BUGS = (
         "a_connection_that_was_cut_off_is_not_rolled_back",
         (
             Edit(
-                "stores/sql/postgres/connections.py",
+                "_make_idle",
                 'if connection.is_in_transaction():\n            await connection.execute("ROLLBACK")',
                 "if connection.is_in_transaction():\n            pass",
             ),
             Edit(
-                "stores/sql/postgres/connections.py",
+                "Connections.release",
                 "if not connection.is_closed() and (self._is_closed or connection.is_in_transaction()):",
                 "if self._is_closed:",
             ),
@@ -41,23 +41,19 @@ CANCELLATION_BUGS = (
     ),
     Bug(
         "a_connection_that_was_cut_off_never_comes_back",
-        (
-            Edit(
-                "stores/sql/postgres/connections.py", "task.add_done_callback(done)\n\n    def _take", "\n    def _take"
-            ),
-        ),
+        (Edit("Connections", "task.add_done_callback(done)\n\n    def _take", "\n    def _take"),),
         CUT_OFF,
         ("TimeoutError", "Timeout"),
     ),
     Bug(
         "the_isolation_is_left_to_the_database",
-        (Edit("stores/sql/postgres/session.py", '    "default_transaction_isolation": "read committed",\n', ""),),
+        (Edit("SETTINGS", '    "default_transaction_isolation": "read committed",\n', ""),),
         "tests/faults/test_database_defaults.py::test_hostile_defaults_change_nothing[DATABASE]",
         "repeatable read",
     ),
     Bug(
         "a_frozen_worker_with_a_short_lease_keeps_its_locks_for_ten_seconds",
-        (Edit("stores/sql/postgres/session.py", "max(shortest_s, min(longest_s, seconds / 2))", "longest_s"),),
+        (Edit("SessionPlan.expect_leases_of", "max(shortest_s, min(longest_s, seconds / 2))", "longest_s"),),
         "tests/faults/test_postgres_outages.py"
         "::test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_ever",
         "its locks outlived its lease",
@@ -66,7 +62,7 @@ CANCELLATION_BUGS = (
         "a_statement_that_is_never_answered_keeps_a_worker_that_leaves",
         (
             Edit(
-                "worker/loop.py",
+                "WorkerLoop.stop_at_once",
                 "            self._force_exit_timer = self._loop.call_later(WRITE_S, self._force_exit)\n",
                 "",
             ),
@@ -79,7 +75,7 @@ CANCELLATION_BUGS = (
         "opening_a_file_waits_for_ever_for_an_error_that_is_not_sqlites",
         (
             Edit(
-                "stores/sql/sqlite/writer.py",
+                "GroupCommitEngine._write_loop",
                 "except Exception as error:  # noqa: BLE001  # whatever it was, `open`",
                 "except library.failures as error:  # `open`",
             ),

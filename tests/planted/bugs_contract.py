@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-QUERIES = "stores/sql/queries"
 DEADLINES = "tests/server/test_execution_timeouts.py"
 SPAWNING = "tests/server/test_spawning.py"
 MESSAGES = "tests/wakeups/test_claim_messages.py"
-OVER_HTTP = "tests/cli/test_worker_over_http.py"
 
 CONTRACT_BUGS = (
     Bug(
         "a_late_heartbeat_of_an_http_worker_is_accepted",
         (
             Edit(
-                "stores/sql/worker_protocol/store.py",
+                "WorkerProtocolStore.renew_leases",
                 "heartbeat.heartbeat(leases, lease_ttl_us, overrun_us=0)",
                 "heartbeat.heartbeat(leases, lease_ttl_us)",
             ),
@@ -27,7 +25,7 @@ CONTRACT_BUGS = (
         "a_late_completion_of_an_http_worker_is_accepted",
         (
             Edit(
-                "model/claims/outcome.py",
+                "Settlement.in_time",
                 "return self.outcome_hash is not None and self.state in (State.COMPLETED, State.SCHEDULED)",
                 "return False",
             ),
@@ -39,7 +37,7 @@ CONTRACT_BUGS = (
         "a_timeout_is_taken_for_a_lost_worker",
         (
             Edit(
-                "stores/sql/maintenance/sweep.py",
+                "reclaim",
                 "TIMED_OUT if job.outlived_its_deadline else LOST_LEASE",
                 "LOST_LEASE",
             ),
@@ -49,7 +47,7 @@ CONTRACT_BUGS = (
     ),
     Bug(
         "the_status_of_a_refusal_is_not_looked_at",
-        (Edit("server/routes/reports.py", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
+        (Edit("reports.py:_failed", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
         "tests/server/test_http_errors.py::test_a_status_that_a_worker_tells_is_classed_by_the_table[sqlite-404]",
         "State.RETRYING",
     ),
@@ -57,7 +55,7 @@ CONTRACT_BUGS = (
         "a_message_is_acknowledged_before_the_commit",
         (
             Edit(
-                "server/routes/worker.py",
+                "WorkerRoutes._finish",
                 "        replies = await self._claims.finish(reports)\n        if self._messages",
                 "        if self._messages is not None:\n"
                 "            self._messages.acknowledge([(r.job_id, r.message) for r in reports])\n"
@@ -69,13 +67,13 @@ CONTRACT_BUGS = (
     ),
     Bug(
         "a_message_is_acknowledged_at_the_claim",
-        (Edit("wakeups/redis_streams.py", "is State.RUNNING}", "is State.PENDING}"),),
+        (Edit("StreamWakeups._drop_done", "is State.RUNNING}", "is State.PENDING}"),),
         f"{MESSAGES}::test_a_message_stays_until_the_commit_and_goes_after_it[sqlite_url-complete]",
         ("TimeoutError", "assert None == "),
     ),
     Bug(
         "a_configured_transport_is_not_used",
-        (Edit("service/roles.py", "    use_configured_redis(config, queue)\n    role", "    role"),),
+        (Edit("run_role", "    use_configured_redis(config, queue)\n    role", "    role"),),
         "tests/service/test_redis_keys.py::test_every_role_uses_the_transport_that_is_configured[api]",
         "TimeoutError",
     ),
@@ -83,7 +81,7 @@ CONTRACT_BUGS = (
         "children_are_spawned_without_the_lease_token",
         (
             Edit(
-                "server/routes/spawn.py",
+                "SpawnRoutes.spawn",
                 "if lease is None or not await self._claims.check_lease(lease):",
                 "if lease is None:",
             ),

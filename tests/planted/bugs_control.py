@@ -14,11 +14,7 @@ OWN = "tests/worker/test_own_transactions.py"
 CONTROL_BUGS = (
     Bug(
         "a_stale_attempt_may_commit_what_its_handler_wrote",
-        (
-            Edit(
-                "stores/sql/caller/joined.py", "            if isinstance(error, StaleLease):", "            if False:"
-            ),
-        ),
+        (Edit("Joined.calls", "            if isinstance(error, StaleLease):", "            if False:"),),
         f"{COMPLETING}::test_a_stale_attempt_cannot_commit_what_its_handler_wrote[psycopg]",
         "DID NOT RAISE",
     ),
@@ -26,7 +22,7 @@ CONTROL_BUGS = (
         "a_return_is_taken_for_a_commit",
         (
             Edit(
-                "worker/reporting/completions.py",
+                "HandlerCompletions.outcome_of",
                 "if await self._is_committed(claim):",
                 "if isinstance(outcome, Success):",
             ),
@@ -36,7 +32,7 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_worker_looks_at_its_leases_for_every_cancel",
-        (Edit("worker/cancel_watch.py", "self._checked_at + PAUSE_S)", "self._checked_at)"),),
+        (Edit("CancelWatch.wake", "self._checked_at + PAUSE_S)", "self._checked_at)"),),
         f"{CANCELLING}::test_a_worker_of_the_same_process_hears_of_cancels_at_once_and_looks_once_for_many[sqlite]",
         "len(looks)",
     ),
@@ -44,7 +40,7 @@ CONTROL_BUGS = (
         "a_newcomer_takes_the_token_of_who_waits",
         (
             Edit(
-                "stores/sql/queries/keys/postgres/key_ahead.sql",
+                "key_ahead.sql",
                 "ORDER BY a.is_passed, a.priority, a.seq)",
                 "ORDER BY a.is_passed, a.priority, a.seq DESC)",
             ),
@@ -54,7 +50,7 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_job_that_is_kept_starts_before_the_submission_is_committed",
-        (Edit("stores/sql/submitting/unique.py", '_look("get_jobs_for_update", job_id)', '_look("get_jobs", job_id)'),),
+        (Edit("sql/submitting/unique.py:_kept", '_look("get_jobs_for_update", job_id)', '_look("get_jobs", job_id)'),),
         f"{JOINING}::test_a_job_that_is_kept_for_its_unique_key_does_not_start_before_the_commit[psycopg]",
         "assert",
     ),
@@ -62,7 +58,7 @@ CONTROL_BUGS = (
         "a_key_that_is_taken_anew_during_a_sweep_is_forgotten",
         (
             Edit(
-                "stores/sql/queries/unique/forget_unique.sql",
+                "forget_unique.sql",
                 "j.completed_at IS NULL)",
                 "j.completed_at IS NULL AND u.key IS NULL)",
             ),
@@ -74,7 +70,7 @@ CONTROL_BUGS = (
         "a_cron_that_middleware_refuses_stops_the_clock",
         (
             Edit(
-                "queue/definition/cron_clock.py",
+                "submit_tick",
                 "except Exception as error:  # noqa: BLE001  # middleware may",
                 "except EuterpeError as error:  # middleware may",
             ),
@@ -84,7 +80,7 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_resumed_cron_makes_up_for_its_pause",
-        (Edit("queue/definition/cron_clock.py", "if self.is_paused and not row.paused:", "if False:"),),
+        (Edit("CronTimes.apply", "if self.is_paused and not row.paused:", "if False:"),),
         f"{CRONS}::test_a_cron_is_paused_edited_and_resumed_while_workers_run[sqlite]",
         "03:04:00",
     ),

@@ -9,7 +9,7 @@ OVER_HTTP = "tests/cli/test_declared_over_http.py"
 DECLARED_BUGS = (
     Bug(
         "the_server_forgets_the_types_of_its_app",
-        (Edit("service/components/api.py", "job_types=core.definitions", "job_types={}"),),
+        (Edit("ApiPart._app", "job_types=core.definitions", "job_types={}"),),
         f"{OVER_HTTP}::test_what_a_type_declares_applies_to_jobs_batches_and_children",
         "assert {'queue': 'de",
     ),
@@ -17,7 +17,7 @@ DECLARED_BUGS = (
         "arguments_of_a_known_type_are_not_checked_over_http",
         (
             Edit(
-                "server/routes/submissions.py",
+                "submissions.py:submission_of",
                 "        if declared is not None:",
                 "        if declared is None and types is None:",
             ),

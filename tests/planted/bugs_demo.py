@@ -11,7 +11,7 @@ DEMO_BUGS = (
         "the_demo_finds_no_secret_because_it_looks_nowhere",
         (
             Edit(
-                "cli/demo/transcoding_steps.py",
+                "secrets_found",
                 "found += [path.name for secret in secrets if secret in content]",
                 "pass",
             ),
@@ -21,7 +21,7 @@ DEMO_BUGS = (
     ),
     Bug(
         "the_demo_believes_in_a_refresh_that_advanced_nothing",
-        (Edit("cli/demo/transcoding_proofs.py", '\n        and status["credential_version"] == 3,', ","),),
+        (Edit("refused_credentials_were_refreshed", '\n        and status["credential_version"] == 3,', ","),),
         _FACTS,
         "AssertionError",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries"
 _EXPLORER = "tests/protocol/test_explorer.py"
 _PROTOCOL = f"{_EXPLORER}::test_the_protocol_keeps_every_promise_in_every_order_of_its_statements"
 _CODE = "tests/protocol/test_follows_the_code.py::test_a_statement_locks_what_the_explorer_locks"
@@ -16,7 +15,7 @@ EXPLORED_BUGS = (
         "single_jobs_behind_a_longer_run_that_another_holds_are_taken",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/front.sql",
+                "postgres/front.sql",
                 "NOT r.is_long AND (r.before >= b.before) IS NOT TRUE",
                 "NOT r.is_long",
             ),
@@ -28,7 +27,7 @@ EXPLORED_BUGS = (
         "the_explorer_does_not_see_that_a_claim_passes_over_a_longer_run",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/front.sql",
+                "postgres/front.sql",
                 "(a.is_long OR a.key IS NOT NULL)",
                 "a.key IS NOT NULL",
             ),
@@ -38,13 +37,13 @@ EXPLORED_BUGS = (
     ),
     Bug(
         "a_claim_takes_a_job_whatever_its_state",
-        (Edit(f"{_QUERIES}/claim/postgres/taken_rows.sql", " AND j.state = 'scheduled'", ""),),
+        (Edit("taken_rows.sql", " AND j.state = 'scheduled'", ""),),
         f"{_PROTOCOL}[a cancel in a run]",
         "was handed out",
     ),
     Bug(
         "a_settle_forgets_the_line",
-        (Edit(f"{_QUERIES}/settle/postgres/settle.sql", "), entering AS (SELECT * FROM settled), {{enter}}", ")"),),
+        (Edit("postgres/settle.sql", "), entering AS (SELECT * FROM settled), {{enter}}", ")"),),
         f"{_PROTOCOL}[jobs that come back]",
         "in no line",
     ),
@@ -52,7 +51,7 @@ EXPLORED_BUGS = (
         "a_run_of_a_job_that_ended_keeps_a_place_of_its_key",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/recount_line.sql",
+                "postgres/recount_line.sql",
                 "DELETE FROM euterpe_line AS r USING strays AS s",
                 "SELECT s.at FROM euterpe_line AS r, strays AS s",
             ),
@@ -64,7 +63,7 @@ EXPLORED_BUGS = (
         "a_claim_waits_for_runs_that_others_hold",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/front.sql",
+                "postgres/front.sql",
                 "        FOR UPDATE SKIP LOCKED\n    ) AS r\n    UNION ALL\n",
                 "        FOR UPDATE\n    ) AS r\n    UNION ALL\n",
             ),
@@ -76,7 +75,7 @@ EXPLORED_BUGS = (
         "an_outage_in_the_middle_of_a_claim_looks_like_an_empty_queue",
         (
             Edit(
-                "stores/sql/exchange/postgres.py",
+                "PostgresExchange._claim_rest",
                 "                if not claims and not is_told:\n                    raise\n",
                 "",
             ),

@@ -13,7 +13,7 @@ BATCHES = "tests/queue/test_batches.py"
 HOOK_BUGS = (
     Bug(
         "what_a_middleware_changed_is_stored_as_it_was",
-        (Edit("queue/submitting/submitter.py", "drafts=drafts, kind=None)", "drafts=drafts)"),),
+        (Edit("_with_submissions", "drafts=drafts, kind=None)", "drafts=drafts)"),),
         "tests/queue/test_batches.py::test_a_middleware_may_change_one_job_of_a_batch",
         "== [{}, {}, {",
     ),
@@ -21,7 +21,7 @@ HOOK_BUGS = (
         "a_batch_is_all_of_the_kind_of_its_first_job",
         (
             Edit(
-                "queue/definition/job_type.py",
+                "payloads_of_uniform",
                 "            or call._definition is not definition\n",
                 "",
             ),
@@ -33,7 +33,7 @@ HOOK_BUGS = (
         "a_batch_has_the_options_of_its_first_job",
         (
             Edit(
-                "queue/definition/job_type.py",
+                "payloads_of_uniform",
                 "            or (call._options is not options and call._options != options)\n",
                 "",
             ),
@@ -45,7 +45,7 @@ HOOK_BUGS = (
         "a_job_that_does_not_fit_this_worker_is_charged",
         (
             Edit(
-                "model/claims/outcome.py",
+                "_left_to_others",
                 "        delay_us=int(delay_us),\n        refund=1,\n",
                 "        delay_us=int(delay_us),\n",
             ),
@@ -57,7 +57,7 @@ HOOK_BUGS = (
         "a_replayed_dependent_runs_before_its_dependency",
         (
             Edit(
-                "stores/sql/maintenance/replay.py",
+                "_drafts",
                 "            replay_of(job), depends_on=needed,",
                 "            replay_of(job), depends_on=(),",
             ),
@@ -69,7 +69,7 @@ HOOK_BUGS = (
         "middleware_that_forgets_the_handler_completes_the_job",
         (
             Edit(
-                "worker/handling/hooks.py",
+                "handling/hooks.py:_step",
                 "    if not was_called:\n",
                 "    if not was_called and not value:\n        return value\n    if not was_called:\n",
             ),
@@ -81,7 +81,7 @@ HOOK_BUGS = (
         "a_submit_whose_error_middleware_swallowed_looks_stored",
         (
             Edit(
-                "queue/submitting/submit_middleware.py",
+                "_InnermostCall.answer",
                 "        if self._error is not None:\n            raise self._error\n",
                 "",
             ),
@@ -93,7 +93,7 @@ HOOK_BUGS = (
         "results_are_handed_on_in_the_order_of_ids",
         (
             Edit(
-                "stores/sql/submitting/submit.py",
+                "_insert_edges",
                 "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges)",
                 "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges[::-1])",
             ),
@@ -105,7 +105,7 @@ HOOK_BUGS = (
         "a_result_that_is_gone_is_handed_on_as_null",
         (
             Edit(
-                "model/submitting/references.py",
+                "resolved",
                 "            raise LookupError(place)\n",
                 "            return b'null'\n",
             ),

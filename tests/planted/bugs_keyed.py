@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries"
-_KEYS_PY = "stores/sql/jobs/keys.py"
 _TURNS = "tests/conformance/test_keyed_turns.py"
 _HELD = "tests/caller/test_held_keys.py"
 _KEYS = "tests/conformance/test_concurrency_keys.py"
@@ -19,8 +17,8 @@ KEYED_BUGS = (
     Bug(
         "the_fence_of_a_turn_with_keys_forgets_the_version",
         (
-            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
-            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
+            Edit("settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
+            Edit("settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
         ),
         f"{_TURNS}::test_a_stale_completion_ends_nothing_and_the_others_free_their_places[postgres]",
         "<State.COMPLETED: 'completed'> is <State.RUNNING: 'running'>",
@@ -29,7 +27,7 @@ KEYED_BUGS = (
         "a_turn_with_keys_ends_a_job_that_got_a_dependent",
         (
             Edit(
-                f"{_QUERIES}/settle/postgres/settle_completed.sql",
+                "settle_completed.sql",
                 "RETURNING {{moved_columns}}",
                 "RETURNING CAST(j.id AS text), j.state, false, j.callback_url IS NOT NULL, j.callback_events, {{limit_key}}",
             ),
@@ -39,13 +37,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_does_not_count_what_it_takes_of_a_key",
-        (Edit(f"{_QUERIES}/claim/postgres/keys_taken.sql", "running = k.running + x.taken, ", ""),),
+        (Edit("keys_taken.sql", "running = k.running + x.taken, ", ""),),
         _ACTS,
         "AssertionError",
     ),
     Bug(
         "a_claim_leaves_what_it_took_counted_in_the_line",
-        (Edit(f"{_QUERIES}/claim/postgres/keys_taken.sql", ", in_line = k.in_line - x.gone", ""),),
+        (Edit("keys_taken.sql", ", in_line = k.in_line - x.gone", ""),),
         _ACTS,
         "AssertionError",
     ),
@@ -53,7 +51,7 @@ KEYED_BUGS = (
         "the_place_of_an_ended_job_is_not_freed",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/hold_keys.sql",
+                "postgres/hold_keys.sql",
                 "k.running - CAST(excluded.passed_until AS integer)",
                 "k.running",
             ),
@@ -65,7 +63,7 @@ KEYED_BUGS = (
         "jobs_enter_the_line_past_the_limit_of_their_key",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/admit_in_order.sql",
+                "postgres/admit_in_order.sql",
                 "(b.in_line + b.place > b.places) IS TRUE AS lacks_place",
                 "false AS lacks_place",
             ),
@@ -77,11 +75,11 @@ KEYED_BUGS = (
         "the_end_of_a_job_lets_more_into_the_line_than_its_key_has_places",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/admit.sql",
+                "postgres/admit.sql",
                 "(a.in_line + a.place > a.places) IS TRUE AS lacks_place",
                 "false AS lacks_place",
             ),
-            Edit(f"{_QUERIES}/keys/postgres/key_ahead.sql", " - CASE WHEN k.look > 0 THEN 0 ELSE k.in_line END", ""),
+            Edit("key_ahead.sql", " - CASE WHEN k.look > 0 THEN 0 ELSE k.in_line END", ""),
         ),
         f"{_KEYS}::test_as_many_parked_jobs_go_on_as_places_became_free[postgres]",
         "AssertionError",
@@ -90,7 +88,7 @@ KEYED_BUGS = (
         "jobs_enter_the_line_without_a_token",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/admit_in_order.sql",
+                "postgres/admit_in_order.sql",
                 "(b.in_line + b.place > b.tokens) IS TRUE AS lacks_token",
                 "false AS lacks_token",
             ),
@@ -100,13 +98,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_takes_no_token",
-        (Edit(f"{_QUERIES}/claim/postgres/keys_taken.sql", "x.taken * r.interval_us", "0 * r.interval_us"),),
+        (Edit("keys_taken.sql", "x.taken * r.interval_us", "0 * r.interval_us"),),
         f"{_RATES}::test_a_burst_starts_at_once_and_then_one_a_token_in_order[postgres]",
         "AssertionError",
     ),
     Bug(
         "what_lost_its_token_stays_in_the_line",
-        (Edit(f"{_QUERIES}/keys/postgres/admit_in_order.sql", "p.n <= p.over OR ", ""),),
+        (Edit("postgres/admit_in_order.sql", "p.n <= p.over OR ", ""),),
         f"{_RATES}::test_what_a_handler_charges_is_waited_for[postgres]",
         "AssertionError",
     ),
@@ -114,7 +112,7 @@ KEYED_BUGS = (
         "nobody_is_told_when_a_key_has_a_token",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/key_admitted.sql",
+                "key_admitted.sql",
                 "CASE WHEN bool_or(a.lacks_token AND NOT a.lacks_place) THEN MIN(a.next_at) END",
                 "CAST(NULL AS bigint)",
             ),
@@ -126,7 +124,7 @@ KEYED_BUGS = (
         "a_job_begins_beside_more_than_its_own_limit_allows",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/key_ahead.sql",
+                "key_ahead.sql",
                 "LEAST(a.least, MIN(a.most) OVER line)",
                 "MIN(a.most) OVER line",
             ),
@@ -136,19 +134,19 @@ KEYED_BUGS = (
     ),
     Bug(
         "an_urgent_job_waits_for_less_urgent_ones_of_its_key",
-        (Edit(_KEYS_PY, "LOOK: Final = 100", "LOOK: Final = 0"),),
+        (Edit("LOOK", "LOOK: Final = 100", "LOOK: Final = 0"),),
         f"{_PLACES}::test_an_urgent_job_takes_the_place_of_one_that_does_not_run_yet[postgres]",
         "AssertionError",
     ),
     Bug(
         "a_paused_job_keeps_the_place_of_its_key",
-        (Edit(f"{_QUERIES}/keys/postgres/admit_in_order.sql", "THEN 2\n", "THEN 0\n"),),
+        (Edit("postgres/admit_in_order.sql", "THEN 2\n", "THEN 0\n"),),
         f"{_PLACES}::test_what_is_paused_in_the_line_gives_its_place_at_once_when_another_comes[postgres-type]",
         "AssertionError",
     ),
     Bug(
         "a_paused_job_enters_the_line_of_its_key",
-        (Edit(f"{_QUERIES}/keys/postgres/key_kinds.sql", "p.kind = 'type' AND p.name = w.type", "false"),),
+        (Edit("key_kinds.sql", "p.kind = 'type' AND p.name = w.type", "false"),),
         f"{_KEYS}::test_a_free_slot_goes_to_a_job_that_is_not_paused[postgres]",
         "AssertionError",
     ),
@@ -156,7 +154,9 @@ KEYED_BUGS = (
         "a_type_that_nobody_takes_keeps_the_places_of_its_key",
         (
             Edit(
-                _KEYS_PY, '        yield one("pass_over", names=list(names), stale_us=STALE_US, rest_us=REST_US)\n', ""
+                "repair_keys",
+                '        yield one("pass_over", names=list(names), stale_us=STALE_US, rest_us=REST_US)\n',
+                "",
             ),
         ),
         f"{_PLACES}::test_a_type_that_nobody_takes_does_not_keep_the_places_of_its_key[postgres]",
@@ -164,19 +164,19 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_cancelled_job_stays_counted_in_the_line_of_its_key",
-        (Edit("stores/sql/jobs/effects.py", "freed, left=left, ", "freed, "),),
+        (Edit("apply_effects", "freed, left=left, ", "freed, "),),
         f"{_PLACES}::test_what_is_cancelled_in_the_line_gives_its_place_to_the_next[postgres]",
         "AssertionError",
     ),
     Bug(
         "a_job_that_becomes_less_urgent_stays_counted_in_the_line",
-        (Edit("stores/sql/maintenance/operator.py", ", left=[(key, job.id)]", ""),),
+        (Edit("_admit", ", left=[(key, job.id)]", ""),),
         f"{_PLACES}::test_a_job_that_becomes_less_urgent_loses_its_place[postgres]",
         "AssertionError",
     ),
     Bug(
         "a_claim_waits_for_a_key_that_somebody_holds",
-        (Edit(f"{_QUERIES}/claim/postgres/front.sql", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),),
+        (Edit("postgres/front.sql", "FOR NO KEY UPDATE SKIP LOCKED", "FOR NO KEY UPDATE"),),
         f"{_HELD}::test_a_turn_that_holds_keys_passes_over_jobs_of_a_key_that_somebody_else_counts",
         ("AssertionError", "DatabaseLocked", "lock timeout", "TimeoutError"),
     ),
@@ -184,7 +184,7 @@ KEYED_BUGS = (
         "places_are_given_by_counts_older_than_the_lock",
         (
             Edit(
-                _KEYS_PY,
+                "hold_keys",
                 '    yield each("hold_keys", name=names, freed=[freed[name] for name in names])\n',
                 '    yield each("hold_keys", name=[], freed=[])\n',
             ),
@@ -196,7 +196,7 @@ KEYED_BUGS = (
         "a_callers_transaction_holds_the_key_of_its_job",
         (
             Edit(
-                "stores/sql/submitting/submit.py",
+                "submitting/submit.py:_store",
                 "admit(dict.fromkeys(keys, 0)) if may_hold else admit_after_commit(keys)",
                 "admit(dict.fromkeys(keys, 0))",
             ),
@@ -206,13 +206,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "nobody_admits_the_job_of_a_callers_transaction",
-        (Edit(_KEYS_PY, '    names |= {row[0] for row in (yield one("take_entered_keys", limit=limit))}\n', ""),),
+        (Edit("admit_due", '    names |= {row[0] for row in (yield one("take_entered_keys", limit=limit))}\n', ""),),
         f"{_COUNTERS}::test_a_submit_in_a_callers_transaction_holds_no_key",
         "AssertionError",
     ),
     Bug(
         "a_sweep_does_not_count_what_runs_of_a_key",
-        (Edit(_KEYS_PY, '        yield each("recount_running", name=sorted(names))\n', ""),),
+        (Edit("repair_keys", '        yield each("recount_running", name=sorted(names))\n', ""),),
         f"{_COUNTERS}::test_wrong_counters_are_counted_again_by_a_sweep",
         "AssertionError",
     ),
@@ -220,7 +220,7 @@ KEYED_BUGS = (
         "a_sweep_does_not_count_what_of_a_key_is_in_the_line",
         (
             Edit(
-                _KEYS_PY,
+                "repair_keys",
                 '        yield each("recount_line", name=sorted(names), id=[None] * len(names))\n',
                 "",
             ),
@@ -230,31 +230,31 @@ KEYED_BUGS = (
     ),
     Bug(
         "keys_that_nobody_uses_stay_for_ever",
-        (Edit(_KEYS_PY, '        yield one("forget_keys", names=list(names))\n', "        pass\n"),),
+        (Edit("repair_keys", '        yield one("forget_keys", names=list(names))\n', "        pass\n"),),
         f"{_COUNTERS}::test_keys_that_nobody_uses_are_forgotten",
         "AssertionError",
     ),
     Bug(
         "a_job_in_no_line_is_not_adopted",
-        (Edit(f"{_QUERIES}/sweep/postgres/adopt.sql", ", {{enter}}, forgotten AS", ", forgotten AS"),),
+        (Edit("adopt.sql", ", {{enter}}, forgotten AS", ", forgotten AS"),),
         f"{_WALKS}::test_a_job_that_is_ready_and_in_no_line_is_adopted[plain]",
         "AssertionError",
     ),
     Bug(
         "a_job_in_a_longer_run_is_adopted",
-        (Edit(f"{_QUERIES}/sweep/postgres/adopt.sql", "r.seq BETWEEN j.seq - 249 AND j.seq", "r.seq = j.seq"),),
+        (Edit("adopt.sql", "r.seq BETWEEN j.seq - 249 AND j.seq", "r.seq = j.seq"),),
         f"{_WALKS}::test_what_is_in_a_line_is_not_adopted",
         "AssertionError",
     ),
     Bug(
         "the_walk_for_jobs_in_no_line_stays_where_it_is",
-        (Edit("stores/sql/maintenance/walks.py", "last if looked_at == limit else 0", "0"),),
+        (Edit("adopt", "last if looked_at == limit else 0", "0"),),
         f"{_WALKS}::test_the_walk_takes_bounded_steps_and_begins_anew",
         "AssertionError",
     ),
     Bug(
         "adopted_jobs_are_not_counted",
-        (Edit("worker/sweeper.py", "self._telemetry.adopted(recovered.adopted)", "pass"),),
+        (Edit("Sweeper._recover", "self._telemetry.adopted(recovered.adopted)", "pass"),),
         f"{_WALKS}::test_adopted_jobs_are_counted",
         "AssertionError",
     ),
@@ -262,7 +262,7 @@ KEYED_BUGS = (
         "a_run_without_jobs_stays_in_the_line",
         (
             Edit(
-                f"{_QUERIES}/sweep/postgres/line_page.sql",
+                "line_page.sql",
                 "USING empty AS e WHERE r.ctid = e.at",
                 "USING empty AS e WHERE r.ctid = e.at AND false",
             ),
@@ -272,13 +272,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_claim_does_not_move_on_with_its_leases",
-        (Edit(f"{_QUERIES}/sweep/postgres/refresh_running.sql", "l.expires_at >= {{now}}\n)", "false\n)"),),
+        (Edit("refresh_running.sql", "l.expires_at >= {{now}}\n)", "false\n)"),),
         f"{_WALKS}::test_a_claim_moves_on_with_its_leases_and_goes_with_its_jobs",
         "AssertionError",
     ),
     Bug(
         "a_claim_stays_when_its_jobs_have_ended",
-        (Edit(f"{_QUERIES}/sweep/postgres/refresh_running.sql", "r.claim = l.claim AND l.seqs IS NULL", "false"),),
+        (Edit("refresh_running.sql", "r.claim = l.claim AND l.seqs IS NULL", "false"),),
         f"{_WALKS}::test_a_claim_moves_on_with_its_leases_and_goes_with_its_jobs",
         ("AssertionError", "TimeoutError"),
     ),
@@ -286,7 +286,7 @@ KEYED_BUGS = (
         "claims_of_jobs_with_keys_stay_until_their_leases_end",
         (
             Edit(
-                "stores/sql/exchange/postgres.py",
+                "settle_and_claim",
                 "turn(PlainCompletions(), request, over, may_tell",
                 "turn(PlainCompletions(), request, may_tell",
             ),
@@ -298,7 +298,7 @@ KEYED_BUGS = (
         "a_claim_goes_with_the_end_of_an_older_claim_of_its_job",
         (
             Edit(
-                "stores/sql/exchange/running.py",
+                "RunningClaims.add",
                 "(c.job.id, c.job.claim_version)",
                 "(c.job.id, c.job.claim_version - 1)",
             ),
@@ -308,13 +308,13 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_running_job_in_no_claim_is_lost",
-        (Edit(f"{_QUERIES}/sweep/postgres/adopt.sql", "HAVING COUNT(*) > 0", "HAVING false"),),
+        (Edit("adopt.sql", "HAVING COUNT(*) > 0", "HAVING false"),),
         f"{_WALKS}::test_a_running_job_in_no_claim_is_taken_back_all_the_same",
         "AssertionError",
     ),
     Bug(
         "completed_jobs_behind_a_page_that_waits_are_kept_for_ever",
-        (Edit("stores/sql/maintenance/sweep.py", "return removed, ends[0][0] if ends else 0", "return removed, 0"),),
+        (Edit("prune_completed", "return removed, ends[0][0] if ends else 0", "return removed, 0"),),
         f"{_WALKS}::test_completed_jobs_behind_many_that_wait_are_removed",
         "AssertionError",
     ),
@@ -322,7 +322,7 @@ KEYED_BUGS = (
         "a_sweep_reads_the_backlog_of_a_key",
         (
             Edit(
-                f"{_QUERIES}/keys/postgres/forget_keys.sql",
+                "forget_keys.sql",
                 "(SELECT l.seq FROM euterpe_key_line AS l WHERE l.key = k.name LIMIT 1) IS NULL",
                 "NOT EXISTS (SELECT 1 FROM euterpe_key_line AS l WHERE l.key = k.name)",
             ),
@@ -334,7 +334,7 @@ KEYED_BUGS = (
         "a_worker_asks_for_nothing_ahead_behind_a_full_key",
         (
             Edit(
-                "worker/claiming/claim_plan.py",
+                "ClaimPlan.brought",
                 " or (self._brought_ahead and claims[-1].job.concurrency_key is not None)",
                 "",
             ),

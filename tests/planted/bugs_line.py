@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries"
-_EXCHANGE = "stores/sql/exchange/postgres.py"
 _CLAIMS = "tests/line/test_claims.py"
 _RUNS = "tests/line/test_runs.py"
 _TOLD = "tests/line/test_told_ends.py"
@@ -15,7 +13,7 @@ _HOT = "tests/plans/test_hot_updates.py"
 LINE_BUGS = (
     Bug(
         "a_claim_that_could_not_be_deleted_is_forgotten",
-        (Edit(_EXCHANGE, "            self._running.keep_over(over)\n", ""),),
+        (Edit("PostgresExchange._turn", "            self._running.keep_over(over)\n", ""),),
         f"{_CLAIMS}::test_a_claim_that_could_not_be_deleted_is_deleted_when_the_database_is_back",
         "it does not wait for its end",
     ),
@@ -23,7 +21,7 @@ LINE_BUGS = (
         "a_plain_settle_changes_an_index",
         (
             Edit(
-                f"{_QUERIES}/settle/postgres/settled.sql",
+                "settled.sql",
                 "SET state = 'completed', ",
                 "SET state = 'completed', listed = 'completed', ",
             ),
@@ -35,7 +33,7 @@ LINE_BUGS = (
         "a_claim_changes_an_index",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/claimed.sql",
+                "claimed.sql",
                 "state = 'running', ",
                 "state = 'running', listed = 'running', ",
             ),
@@ -46,21 +44,21 @@ LINE_BUGS = (
     Bug(
         "the_event_of_a_plain_completion_is_lost",
         (
-            Edit("stores/sql/exchange/plain.py", "            or job.callback_url is not None\n", ""),
-            Edit(f"{_QUERIES}/settle/postgres/settled.sql", " AND j.callback_url IS NULL", ""),
+            Edit("plain_completions", "            or job.callback_url is not None\n", ""),
+            Edit("settled.sql", " AND j.callback_url IS NULL", ""),
         ),
         f"{_TOLD}::test_a_completion_writes_the_event_that_its_row_tells[and claims]",
         "AssertionError",
     ),
     Bug(
         "a_plain_completion_is_not_fenced_by_the_lease",
-        (Edit(f"{_QUERIES}/settle/postgres/settled.sql", " AND j.lease_expires_at IS NOT NULL", ""),),
+        (Edit("settled.sql", " AND j.lease_expires_at IS NOT NULL", ""),),
         f"{_CLAIMS}::test_jobs_of_a_claim_whose_answer_was_lost_are_given_back_uncharged",
         "AssertionError",
     ),
     Bug(
         "a_plain_completion_forgets_dependents",
-        (Edit(f"{_QUERIES}/settle/postgres/settled.sql", "AND NOT j.has_dependents ", ""),),
+        (Edit("settled.sql", "AND NOT j.has_dependents ", ""),),
         f"{_CLAIMS}::test_a_dependent_that_comes_while_a_job_runs_is_told_of_its_end",
         "<State.PENDING: 'pending'> is <State.SCHEDULED: 'scheduled'>",
     ),
@@ -68,7 +66,7 @@ LINE_BUGS = (
         "a_claim_uses_up_no_version",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/claimed.sql",
+                "claimed.sql",
                 "claim_version = j.claim_version + 1, ",
                 "claim_version = GREATEST(j.claim_version, 1), ",
             ),
@@ -78,7 +76,7 @@ LINE_BUGS = (
     ),
     Bug(
         "a_claim_takes_what_stands_behind_a_run_that_another_holds",
-        (Edit(f"{_QUERIES}/claim/postgres/front.sql", "WHERE l.times = 1", "WHERE l.times = 0"),),
+        (Edit("postgres/front.sql", "WHERE l.times = 1", "WHERE l.times = 0"),),
         f"{_RUNS}::test_nothing_is_taken_from_behind_a_run_that_another_claim_holds",
         "AssertionError",
     ),
@@ -86,7 +84,7 @@ LINE_BUGS = (
         "a_claim_that_others_hold_up_comes_back_empty",
         (
             Edit(
-                _EXCHANGE,
+                "PostgresExchange._claim_rest",
                 "not (done.again or done.keys_are_due or done.at_telling)",
                 "not (done.keys_are_due or done.at_telling)",
             ),
@@ -98,7 +96,7 @@ LINE_BUGS = (
         "long_runs_come_before_lone_jobs",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/parts.sql",
+                "parts.sql",
                 "WINDOW line AS (ORDER BY h.place, h.priority, h.rank, h.seq)",
                 "WINDOW line AS (ORDER BY h.place, h.priority, h.rank, h.size DESC, h.seq)",
             ),
@@ -108,25 +106,25 @@ LINE_BUGS = (
     ),
     Bug(
         "a_job_is_claimed_at_the_place_of_its_former_priority",
-        (Edit(f"{_QUERIES}/claim/postgres/taken_rows.sql", "j.priority = n.priority AND ", ""),),
+        (Edit("taken_rows.sql", "j.priority = n.priority AND ", ""),),
         f"{_RUNS}::test_a_claim_passes_over_what_left_its_run",
         "AssertionError",
     ),
     Bug(
         "a_cancelled_job_of_a_run_is_claimed",
-        (Edit(f"{_QUERIES}/claim/postgres/taken_rows.sql", " AND j.state = 'scheduled'", ""),),
+        (Edit("taken_rows.sql", " AND j.state = 'scheduled'", ""),),
         f"{_RUNS}::test_a_claim_passes_over_what_left_its_run",
         ("AssertionError", "CheckViolation"),
     ),
     Bug(
         "a_run_is_as_long_as_a_submit",
-        (Edit(f"{_QUERIES}/line/postgres/enter.sql", "(r.place - 1) / 250", "(r.place - 1) / 100000"),),
+        (Edit("enter.sql", "(r.place - 1) / 250", "(r.place - 1) / 100000"),),
         f"{_RUNS}::test_a_bulk_submit_stands_in_runs_of_250_and_a_lone_one_in_its_own",
         "AssertionError",
     ),
     Bug(
         "a_run_joins_jobs_that_are_no_neighbours",
-        (Edit(f"{_QUERIES}/line/postgres/enter.sql", "r.seq - r.place, ", ""),),
+        (Edit("enter.sql", "r.seq - r.place, ", ""),),
         f"{_RUNS}::test_jobs_that_come_back_stand_in_runs_of_neighbours",
         "AssertionError",
     ),
@@ -134,7 +132,7 @@ LINE_BUGS = (
         "what_was_submitted_alone_is_in_no_line",
         (
             Edit(
-                f"{_QUERIES}/submit/postgres/insert_one.sql",
+                "postgres/insert_one.sql",
                 "FROM entering AS j WHERE j.state = 'scheduled'",
                 "FROM entering AS j WHERE false",
             ),
@@ -150,14 +148,14 @@ LINE_BUGS = (
             "AssertionError",
         )
         for way, file in (
-            ("with an idempotency key", f"{_QUERIES}/submit/postgres/insert_job.sql"),
-            ("in bulk", f"{_QUERIES}/submit/postgres/insert_uniform.sql"),
-            ("promoted", f"{_QUERIES}/sweep/postgres/promote_due.sql"),
-            ("released", f"{_QUERIES}/settle/postgres/release_dependents.sql"),
-            ("released and told", f"{_QUERIES}/settle/postgres/resolve_dependent.sql"),
-            ("given back", f"{_QUERIES}/settle/postgres/settle.sql"),
-            ("retried by hand", f"{_QUERIES}/operate/postgres/retry_failed.sql"),
-            ("made more urgent", f"{_QUERIES}/operate/postgres/update_metadata.sql"),
+            ("with an idempotency key", "postgres/insert_job.sql"),
+            ("in bulk", "postgres/insert_uniform.sql"),
+            ("promoted", "postgres/promote_due.sql"),
+            ("released", "postgres/release_dependents.sql"),
+            ("released and told", "postgres/resolve_dependent.sql"),
+            ("given back", "postgres/settle.sql"),
+            ("retried by hand", "postgres/retry_failed.sql"),
+            ("made more urgent", "postgres/update_metadata.sql"),
         )
     ),
 )

@@ -6,58 +6,59 @@ from tests.planted.planting import Bug, Edit
 
 _WHY = "tests/conformance/test_why.py"
 _QUERIES = "tests/conformance/test_queries.py"
-_AHEAD = "stores/sql/queries/read/postgres/jobs_ahead.sql"
 
 LOOKING_BUGS = (
     Bug(
         "the_place_in_a_queue_forgets_priorities",
-        (Edit(_AHEAD, "(r.priority < :priority OR r.seq < :seq)", "r.seq < :seq"),),
+        (Edit("postgres/jobs_ahead.sql", "(r.priority < :priority OR r.seq < :seq)", "r.seq < :seq"),),
         f"{_WHY}::test_a_job_says_how_many_are_ahead_of_it_in_its_queue[postgres]",
         "Reason.POSITION",
     ),
     Bug(
         "jobs_of_a_paused_type_count_as_ahead",
-        (Edit("stores/sql/reads/why.py", "if looked_at > AHEAD_LIMIT else int(ahead)", ""),),
+        (Edit("_in_queue", "if looked_at > AHEAD_LIMIT else int(ahead)", ""),),
         f"{_WHY}::test_jobs_that_a_claim_would_pass_over_are_not_ahead[sqlite]",
         "Reason.NEXT",
     ),
     Bug(
         "everything_ahead_is_counted_however_much_it_is",
-        (Edit(_AHEAD, "ORDER BY r.rank, r.seq LIMIT :limit", "ORDER BY r.rank, r.seq LIMIT 1000 * :limit"),),
+        (
+            Edit(
+                "postgres/jobs_ahead.sql",
+                "ORDER BY r.rank, r.seq LIMIT :limit",
+                "ORDER BY r.rank, r.seq LIMIT 1000 * :limit",
+            ),
+        ),
         "tests/plans/test_long_queues.py::test_the_jobs_ahead_on_postgres_are_looked_at_up_to_the_bound[lone]",
         "Actual Rows",
     ),
     Bug(
         "a_key_counts_as_full_when_it_has_a_free_slot",
-        (Edit("model/reading/why.py", "found.blocker_count >= limit", "found.blocker_count >= 1"),),
+        (Edit("_scheduled", "found.blocker_count >= limit", "found.blocker_count >= 1"),),
         f"{_WHY}::test_a_full_concurrency_key_names_who_holds_it[sqlite]",
         "Reason.NEXT",
     ),
     Bug(
         "a_dependency_that_has_ended_is_still_named",
-        (Edit("stores/sql/queries/read/unfinished_dependencies.sql", " AND d.completed_at IS NULL", ""),),
+        (Edit("unfinished_dependencies.sql", " AND d.completed_at IS NULL", ""),),
         f"{_WHY}::test_a_pending_job_names_what_it_waits_for[sqlite]",
         "check",
     ),
     Bug(
         "anybody_may_ask_why_a_job_waits",
-        (Edit("stores/sql/reads/why.py", "if not rows or requester_id not in (None, rows[0][1]):", "if not rows:"),),
+        (Edit("reads/why.py:why", "if not rows or requester_id not in (None, rows[0][1]):", "if not rows:"),),
         f"{_WHY}::test_a_requester_gets_no_explanation_of_anybody_elses_job[sqlite]",
         "DID NOT RAISE",
     ),
     Bug(
         "a_page_of_a_query_looks_at_everything",
-        (
-            Edit(
-                "stores/sql/reads/scan.py", "SCAN_LIMIT if query.scan_limit is None else query.scan_limit", "SCAN_LIMIT"
-            ),
-        ),
+        (Edit("scan_range_of", "SCAN_LIMIT if query.scan_limit is None else query.scan_limit", "SCAN_LIMIT"),),
         f"{_QUERIES}::test_a_page_looks_at_so_many_jobs_and_its_cursor_goes_on[sqlite-scheduled]",
         "assert 1 ==",
     ),
     Bug(
         "a_page_without_a_query_looks_at_everything",
-        (Edit("server/routes/jobs.py", "            scan_limit=SCAN_LIMIT,\n", ""),),
+        (Edit("JobRoutes.search", "            scan_limit=SCAN_LIMIT,\n", ""),),
         "tests/server/test_queries.py::test_a_page_looks_at_so_many_jobs_whichever_way_it_is_asked_for[sqlite-type=rare]",
         "the first page looked at everything",
     ),
@@ -65,11 +66,11 @@ LOOKING_BUGS = (
         "the_job_at_the_edge_of_a_page_is_looked_at_by_nobody",
         (
             Edit(
-                "stores/sql/reads/scan.py",
+                "scan_range_of",
                 "ScanRange(before, edge + 1, more=True)",
                 "ScanRange(before, edge + 2, more=True)",
             ),
-            Edit("stores/sql/reads/search.py", "str(stretch.down_to) if", "str(stretch.down_to - 1) if"),
+            Edit("search.py:_page", "str(stretch.down_to) if", "str(stretch.down_to - 1) if"),
         ),
         f"{_QUERIES}::test_pages_of_a_query_join_up_without_gaps_or_repeats[sqlite-None]",
         "assert",
@@ -78,7 +79,7 @@ LOOKING_BUGS = (
         "the_text_of_an_error_can_pass_for_its_code",
         (
             Edit(
-                "stores/sql/queries/read/sqlite/search_filters.sql",
+                "sqlite/search_filters.sql",
                 """instr(w.error, '{"code":' || :error) = 1""",
                 "instr(w.error, trim(:error, char(34))) > 0",
             ),
@@ -90,7 +91,7 @@ LOOKING_BUGS = (
         "an_id_finds_anybodys_job",
         (
             Edit(
-                "stores/sql/reads/search.py",
+                "criteria",
                 '"requester_id": query.requester_id,',
                 '"requester_id": None if query.text else query.requester_id,',
             ),
@@ -102,7 +103,7 @@ LOOKING_BUGS = (
         "a_wrong_word_is_taken_for_text",
         (
             Edit(
-                "model/reading/job_query.py",
+                "job_query.py:_read",
                 "if not word.key:",
                 "if word.key not in _READERS and not word.key.startswith('tag.'):",
             ),
@@ -112,7 +113,7 @@ LOOKING_BUGS = (
     ),
     Bug(
         "a_query_text_forgets_to_escape_quotes",
-        (Edit("model/reading/job_query.py", """.replace('"', '\\\\"')""", ""),),
+        (Edit("_quoted", """.replace('"', '\\\\"')""", ""),),
         "tests/model/test_job_query.py::test_the_text_of_a_search_asks_for_the_same",
         "InvalidInput",
     ),

@@ -12,7 +12,7 @@ NAMING_BUGS = (
         "a_ledger_is_read_by_numbers_alone",
         (
             Edit(
-                "stores/sql/migrations.py",
+                "migrations.py:missing",
                 ".get(known[0].version) != known[0].name:",
                 ".get(known[0].version) is None:",
             ),
@@ -22,13 +22,13 @@ NAMING_BUGS = (
     ),
     Bug(
         "jobs_without_a_ledger_are_not_looked_for",
-        (Edit("stores/sql/migrations.py", "    if (applied or has_jobs) and", "    if applied and"),),
+        (Edit("migrations.py:missing", "    if (applied or has_jobs) and", "    if applied and"),),
         f"{_BEFORE}[postgres-whose_ledger_had_another_name]",
         "already exists",
     ),
     Bug(
         "a_newer_database_is_used",
-        (Edit("stores/sql/migrations.py", "    if unknown:\n", "    if not known:\n"),),
+        (Edit("migrations.py:missing", "    if unknown:\n", "    if not known:\n"),),
         f"{_MIGRATIONS}::test_a_database_of_a_newer_release_is_refused_and_left_alone[sqlite]",
         "DID NOT RAISE",
     ),

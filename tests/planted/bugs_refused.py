@@ -14,7 +14,7 @@ REFUSAL_BUGS = (
         "a_submission_waits_out_anothers_patience_first",
         (
             Edit(
-                "stores/sql/submitting/batcher.py",
+                "SubmitBatcher._write_group",
                 "for waiting in group], group[0].deadline)",
                 "for waiting in group], begun + 6.0)",
             ),
@@ -24,11 +24,7 @@ REFUSAL_BUGS = (
     ),
     Bug(
         "a_lock_is_waited_for_until_nobody_knows_what_became_of_it",
-        (
-            Edit(
-                "stores/sql/postgres/session.py", '"lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}ms"', '"lock_timeout": "0"'
-            ),
-        ),
+        (Edit("SessionPlan._settings", '"lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}ms"', '"lock_timeout": "0"'),),
         f"{LOCKED}[postgres]",
         ("it is known that nothing was stored", "PATIENCE_S + SLACK_S"),
     ),
@@ -36,7 +32,7 @@ REFUSAL_BUGS = (
         "a_lone_submit_waits_as_long_as_the_driver_may",
         (
             Edit(
-                "stores/sql/postgres/engine.py",
+                "PostgresEngine.write_one",
                 "partial(self._single, make, patience_s)",
                 "partial(self._single, make)",
             ),
@@ -49,7 +45,7 @@ REFUSAL_BUGS = (
         "a_lone_rejection_begins_anew_as_a_reader",
         (
             Edit(
-                "stores/sql/sqlite/writer.py",
+                "GroupCommitEngine._commit_together",
                 "return stop  # A lone one was rejected. Who came meanwhile begins anew, as a writer.",
                 'session.run("BEGIN")',
             ),
@@ -62,7 +58,7 @@ REFUSAL_BUGS = (
         "a_lock_timeout_is_taken_for_bad_data",
         (
             Edit(
-                "stores/sql/postgres/errors.py",
+                "postgres/errors.py:DATA",
                 'DATA: Final = frozenset({"22", "23"})',
                 'DATA: Final = frozenset({"22", "23", "55"})',
             ),
@@ -74,7 +70,7 @@ REFUSAL_BUGS = (
         "a_full_disk_is_taken_for_bad_data",
         (
             Edit(
-                "stores/sql/sqlite/library.py",
+                "library.py:DATA",
                 '    18: "a value is too big",',
                 '    13: "full",\n    18: "a value is too big",',
             ),
@@ -86,7 +82,7 @@ REFUSAL_BUGS = (
         "an_outage_is_logged_at_every_retry",
         (
             Edit(
-                "runtime/outage.py",
+                "Outage.pause_after",
                 "        if self._since is None:\n            self._since =",
                 "        if True:\n            self._since =",
             ),
@@ -96,7 +92,7 @@ REFUSAL_BUGS = (
     ),
     Bug(
         "the_writer_of_news_dies_of_a_foreign_error",
-        (Edit("worker/reporting/progress.py", "except Exception as refused:", "except ValueError as refused:"),),
+        (Edit("ProgressWriter._write_all", "except Exception as refused:", "except ValueError as refused:"),),
         "tests/worker_units/test_news.py"
         "::test_an_error_that_nobody_expected_is_raised_where_it_is_awaited_and_the_line_goes_on",
         ("CancelledError", "TimeoutError"),
@@ -105,7 +101,7 @@ REFUSAL_BUGS = (
         "a_refused_statement_is_committed_with_the_others",
         (
             Edit(
-                "stores/sql/sqlite/writer.py",
+                "GroupCommitEngine._run",
                 '                session.run("ROLLBACK")\n            else:',
                 "                pass\n            else:",
             ),

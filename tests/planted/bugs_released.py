@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "stores/sql/queries"
 _TURNS = "tests/conformance/test_released_in_turns.py"
 
 RELEASED_BUGS = (
     Bug(
         "the_fence_of_a_turn_that_releases_forgets_the_version",
         (
-            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
-            Edit(f"{_QUERIES}/settle/postgres/settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
+            Edit("settle_completed.sql", "w.claim_version = i.claim_version AND ", ""),
+            Edit("settle_completed.sql", "j.claim_version = i.claim_version AND ", ""),
         ),
         f"{_TURNS}::test_a_stale_completion_releases_nothing_and_the_others_do[postgres]",
         "AssertionError",
     ),
     Bug(
         "a_turn_releases_what_waits_for_others_too",
-        (Edit("stores/sql/jobs/effects.py", "if pending == len(ends[job_id])", "if pending >= len(ends[job_id])"),),
+        (Edit("_resolve_dependents", "if pending == len(ends[job_id])", "if pending >= len(ends[job_id])"),),
         f"{_TURNS}::test_a_job_that_waits_for_another_too_stays[postgres]",
         "AssertionError",
     ),
@@ -27,7 +26,7 @@ RELEASED_BUGS = (
         "a_turn_takes_released_jobs_with_a_key_unseen",
         (
             Edit(
-                f"{_QUERIES}/line/postgres/enter.sql",
+                "enter.sql",
                 "FROM entering AS j WHERE j.state = 'scheduled' AND j.concurrency_key IS NULL) AS e",
                 "FROM entering AS j WHERE j.state = 'scheduled') AS e",
             ),
@@ -39,7 +38,7 @@ RELEASED_BUGS = (
         "a_turn_takes_released_jobs_that_are_paused",
         (
             Edit(
-                f"{_QUERIES}/claim/postgres/kinds.sql",
+                "kinds.sql",
                 "p.kind = 'type' AND p.name = t.type",
                 "p.kind = 'type' AND p.name < ''",
             ),
@@ -49,17 +48,13 @@ RELEASED_BUGS = (
     ),
     Bug(
         "a_turn_tells_nothing_of_what_it_releases",
-        (Edit("stores/sql/jobs/effects.py", "        and job_id not in with_callbacks\n", ""),),
+        (Edit("_resolve_dependents", "        and job_id not in with_callbacks\n", ""),),
         f"{_TURNS}::test_a_release_that_is_told_is_told_and_claimed[postgres]",
         "AssertionError",
     ),
     Bug(
         "a_released_job_that_cannot_wait_is_claimed_ahead",
-        (
-            Edit(
-                f"{_QUERIES}/claim/postgres/front.sql", "WHERE NOT a.can_wait AND a.before", "WHERE false AND a.before"
-            ),
-        ),
+        (Edit("postgres/front.sql", "WHERE NOT a.can_wait AND a.before", "WHERE false AND a.before"),),
         f"{_TURNS}::test_a_released_job_that_cannot_wait_ends_what_is_claimed_ahead[postgres]",
         "AssertionError",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_UPLOADING = "transcode/handler/uploading.py"
 _TESTS = "tests/transcode/service/test_replacing.py"
 
 REPLACING_BUGS = (
@@ -12,7 +11,7 @@ REPLACING_BUGS = (
         "first_attempts_of_all_jobs_share_a_folder",
         (
             Edit(
-                "transcode/storage/ports.py",
+                "UploadAttempt.folder",
                 'return f"attempt-{self.job_id}-{self.claim_version}/"',
                 'return f"attempt-{self.claim_version}/"',
             ),
@@ -22,31 +21,31 @@ REPLACING_BUGS = (
     ),
     Bug(
         "an_undo_deletes_a_key_that_held_something_before",
-        (Edit(_UPLOADING, "if self._held[name] is None and etag is not None:", "if etag is not None:"),),
+        (Edit("Uploads._note_published", "if self._held[name] is None and etag is not None:", "if etag is not None:"),),
         f"{_TESTS}::test_a_job_that_fails_between_two_outputs_deletes_nothing_that_was_there[local]",
         "AssertionError",
     ),
     Bug(
         "an_undo_deletes_segments_that_a_playlist_names",
-        (Edit(_UPLOADING, "if plan.parts and await self._is_as_before(plan.heads[0].name):", "if plan.parts:"),),
+        (Edit("Uploads.undo", "if plan.parts and await self._is_as_before(plan.heads[0].name):", "if plan.parts:"),),
         f"{_TESTS}::test_a_job_that_fails_between_two_outputs_deletes_nothing_that_was_there[local]",
         "AssertionError",
     ),
     Bug(
         "an_output_is_published_while_others_are_not_uploaded",
-        (Edit(_UPLOADING, "        if len(heads) > 1:", "        if False:"),),
+        (Edit("Uploads.put_all", "        if len(heads) > 1:", "        if False:"),),
         "tests/cli/test_transcode.py::test_a_command_that_fails_leaves_the_users_old_file",
         "AssertionError",
     ),
     Bug(
         "segments_of_a_killed_attempt_stay_for_ever",
-        (Edit(_UPLOADING, "if plan.parts and self._attempt.claim_version > 1:", "if False:"),),
+        (Edit("Uploads.put_all", "if plan.parts and self._attempt.claim_version > 1:", "if False:"),),
         f"{_TESTS}::test_a_worker_killed_in_the_middle_leaves_a_whole_output_and_the_next_attempt_tidies[s3-staged]",
         "AssertionError",
     ),
     Bug(
         "the_same_output_again_leaves_its_upload_open",
-        (Edit("transcode/storage/s3/multipart.py", "        if self._is_completed:\n", "        if True:\n"),),
+        (Edit("MultipartUpload.publish", "        if self._is_completed:\n", "        if True:\n"),),
         "tests/transcode/storage/test_s3_outputs.py::test_the_same_output_again_leaves_no_upload_open",
         "AssertionError",
     ),

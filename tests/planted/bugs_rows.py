@@ -5,13 +5,12 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _ROWS = "tests/conformance/test_unprocessable_rows.py"
-_TAKES_WHAT_IT_RELEASES = "tests/conformance/test_turns.py::test_a_turn_takes_what_it_releases_in_the_order_of_the_line"
 _BACKOFFS = "tests/conformance/test_custom_backoffs.py"
 
 ROW_BUGS = (
     Bug(
         "submit_takes_any_callback_that_begins_like_a_url",
-        (Edit("model/submitting/submission.py", "        parse_http_url(str(url))\n", "        str(url)\n"),),
+        (Edit("check_callback", "        parse_http_url(str(url))\n", "        str(url)\n"),),
         "tests/model/test_http_url.py::test_a_malformed_callback_is_refused_at_submit_by_the_name_of_its_field",
         "DID NOT RAISE",
     ),
@@ -19,7 +18,7 @@ ROW_BUGS = (
         "a_claim_hands_out_a_row_that_nobody_can_read",
         (
             Edit(
-                "stores/sql/jobs/unreadable.py",
+                "without_unreadable",
                 "if (columns := unreadable_columns(c.job))} if suspects",
                 "if (columns := unreadable_columns(c.job))} if not suspects",
             ),
@@ -29,7 +28,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_payload_that_is_no_json_spoils_the_answer_over_http",
-        (Edit("stores/sql/worker_protocol/store.py", ", sent_as_json=True)", ")"),),
+        (Edit("WorkerProtocolStore.claim_for", ", sent_as_json=True)", ")"),),
         f"{_ROWS}::test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http[sqlite-claim-nothing]",
         "",
     ),
@@ -37,7 +36,7 @@ ROW_BUGS = (
         "a_gap_in_a_shared_claim_moves_the_jobs_behind_it_to_other_workers",
         (
             Edit(
-                "server/long_poll.py",
+                "_Group._distribute",
                 "        for claim in claims:\n            if own_places := places[claim.job.worker_id]:\n",
                 "        for waiter, claim in zip(slots, claims, strict=False):\n            if own_places := [waiter]:\n",
             ),
@@ -47,7 +46,7 @@ ROW_BUGS = (
     ),
     Bug(
         "results_that_cannot_be_read_yet_cost_http_workers_an_attempt",
-        (Edit("stores/sql/jobs/usable_claims.py", "        await _give_back(dependents, engine, reports)\n", ""),),
+        (Edit("usable_claims", "        await _give_back(dependents, engine, reports)\n", ""),),
         "tests/conformance/test_results_flow.py"
         "::test_results_that_cannot_be_read_yet_cost_an_http_worker_no_attempt[sqlite]",
         "State.RUNNI",
@@ -56,7 +55,7 @@ ROW_BUGS = (
         "one_unreadable_policy_stops_recovery",
         (
             Edit(
-                "model/claims/outcome.py",
+                "_settle_failure",
                 "policy = job.retry\n    except UnprocessableRow as unreadable:\n",
                 "policy = job.retry\n    except KeyError as unreadable:\n",
             ),
@@ -66,59 +65,59 @@ ROW_BUGS = (
     ),
     Bug(
         "unreadable_tags_stop_every_event_of_a_batch",
-        (Edit("model/reading/document.py", '"tags": tags_of(job)', '"tags": job.tags'),),
+        (Edit("document.py:status_document", '"tags": tags_of(job)', '"tags": job.tags'),),
         f"{_ROWS}::test_a_settle_of_a_batch_is_not_stopped_by_a_row_that_was_spoilt_while_it_ran",
         "UnprocessableRow",
     ),
     Bug(
         "a_custom_backoff_that_raises_stops_recovery",
-        (Edit("model/failures/backoff.py", "except (Exception, SystemExit) as error:", "except KeyError as error:"),),
+        (Edit("_usable", "except (Exception, SystemExit) as error:", "except KeyError as error:"),),
         f"{_BACKOFFS}::test_lost_jobs_are_recovered_beside_one_whose_backoff_is_of_no_use",
         "ZeroDivisionError",
     ),
     Bug(
         "a_keeper_follows_a_lease_of_microseconds",
-        (Edit("worker/heartbeat/renew.py", ", SHORTEST_INTERVAL_S)", ", 0.0)"),),
+        (Edit("renew_forever", ", SHORTEST_INTERVAL_S)", ", 0.0)"),),
         "tests/worker_units/test_beating.py::test_a_lease_of_a_microsecond_does_not_make_the_keeper_spin",
         "assert",
     ),
     Bug(
         "a_job_may_be_due_after_its_end",
-        (Edit("stores/sql/submitting/plan.py", "            check_run_times(unit, now_us)\n", ""),),
+        (Edit("plan_units", "            check_run_times(unit, now_us)\n", ""),),
         "tests/conformance/test_submitting.py"
         "::test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database",
         "DID NOT RAISE",
     ),
     Bug(
         "a_job_completes_from_any_of_its_stages",
-        (Edit("stores/sql/jobs/settle.py", "job.current_stage != s.last_stage", "job.current_stage is None"),),
+        (Edit("_walked_to_the_end", "job.current_stage != s.last_stage", "job.current_stage is None"),),
         "tests/conformance/test_advancing.py::test_a_job_with_stages_completes_from_the_last_only",
         "completed",
     ),
     Bug(
         "a_stage_may_be_passed_over",
-        (Edit("model/state.py", "    if ordinal > here + 1:\n", "    if ordinal > here + 9:\n"),),
+        (Edit("check_advance", "    if ordinal > here + 1:\n", "    if ordinal > here + 9:\n"),),
         "tests/conformance/test_advancing.py::test_no_stage_may_be_passed_over",
         "DID NOT RAISE",
     ),
     Bug(
         "a_running_job_changes_its_priority",
-        (Edit("model/submitting/changes.py", "job.state not in WAITING", "job.state is None"),),
+        (Edit("changed", "job.state not in WAITING", "job.state is None"),),
         "tests/conformance/test_updating.py::test_the_priority_changes_only_while_the_job_waits",
         "DID NOT RAISE",
     ),
     Bug(
         "a_callback_that_came_while_the_job_ran_is_not_told",
         (
-            Edit("stores/sql/queries/settle/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),
-            Edit("stores/sql/queries/settle/sqlite/complete_uniform.sql", " OR j.callback_url IS NOT NULL", ""),
+            Edit("complete.sql", " OR j.callback_url IS NOT NULL", ""),
+            Edit("complete_uniform.sql", " OR j.callback_url IS NOT NULL", ""),
         ),
         "tests/conformance/test_updating.py::test_new_tags_are_found_and_a_new_callback_is_told",
         "assert",
     ),
     Bug(
         "a_callback_that_came_while_a_job_of_a_chain_ran_is_not_told",
-        (Edit("stores/sql/exchange/claimed_completions.py", "linked, Follows.RELEASES", "linked, Follows.ANYTHING"),),
+        (Edit("complete_linked", "linked, Follows.RELEASES", "linked, Follows.ANYTHING"),),
         "tests/conformance/test_turns.py::test_a_callback_that_came_while_a_job_of_a_chain_ran_is_told[sqlite]",
         "assert [] ==",
     ),
@@ -126,7 +125,7 @@ ROW_BUGS = (
         "a_stale_completion_in_a_turn_of_chains_releases_its_dependents",
         (
             Edit(
-                "stores/sql/exchange/claimed_completions.py",
+                "complete_linked",
                 "    if not (yield from _complete(completions.linked, Follows.RELEASES)):\n        raise RowsSayMore\n",
                 "    yield from _complete(completions.linked, Follows.RELEASES)\n",
             ),
@@ -138,7 +137,7 @@ ROW_BUGS = (
         "dependents_that_came_while_a_job_of_a_chain_ran_are_stranded",
         (
             Edit(
-                "stores/sql/exchange/claimed_completions.py",
+                "complete_linked",
                 "complete_simple(completions.plain)",
                 "_complete(completions.plain, Follows.RELEASES)",
             ),
@@ -149,19 +148,15 @@ ROW_BUGS = (
     Bug(
         "what_a_turn_releases_is_taken_over_the_limit_of_its_key_on_sqlite",
         (
-            Edit(
-                "stores/sql/jobs/picking.py", "front.running + begun >= job.limit", "front.running + begun > job.limit"
-            ),
-            Edit(
-                "stores/sql/queries/line/sqlite/line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"
-            ),
+            Edit("_first_over", "front.running + begun >= job.limit", "front.running + begun > job.limit"),
+            Edit("line.sql", "(l.running + 1 >= n.concurrency_limit) IS NOT TRUE", "true"),
         ),
         "tests/conformance/test_turns.py::test_what_a_turn_releases_keeps_to_the_limit_of_its_key[sqlite]",
         "assert [",
     ),
     Bug(
         "what_a_claim_brings_lacks_one_of_the_jobs_it_waited_for",
-        (Edit("stores/sql/queries/claim/sqlite/kind_columns.sql", "COUNT(*) = 1", "COUNT(*) > 0"),),
+        (Edit("kind_columns.sql", "COUNT(*) = 1", "COUNT(*) > 0"),),
         "tests/conformance/test_claiming.py"
         "::test_a_claim_brings_a_dependent_as_it_is_stored_with_what_it_waited_for[sqlite-3]",
         "AssertionError",
@@ -170,7 +165,7 @@ ROW_BUGS = (
         "ids_begin_with_what_they_have_in_common",
         (
             Edit(
-                "model/submitting/batch.py",
+                "new_ids",
                 "ids[place::37] = digits_of_all[digit::32]",
                 "ids[place::37] = digits_of_all[digit::32] if digit > 7 else digits_of_all[:1] * count",
             ),
@@ -182,7 +177,7 @@ ROW_BUGS = (
         "a_search_by_tag_reads_the_tags_as_json",
         (
             Edit(
-                "stores/sql/reads/search.py",
+                "_tag_text",
                 "    return msgspec.json.encode({tag[0]: tag[1]}).decode()[1:-1]\n",
                 '    return f\'"{tag[0]}":"{tag[1]}"\'\n',
             ),
@@ -194,7 +189,7 @@ ROW_BUGS = (
         "a_changed_rate_waits_for_its_tokens_in_the_old_units",
         (
             Edit(
-                "stores/sql/jobs/rates.py",
+                "_set",
                 "Rate(interval_us, burst).changed(rate, full_at, held_until, now)",
                 "full_at",
             ),
@@ -204,7 +199,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_changed_rate_changes_a_retry_after",
-        (Edit("model/rate.py", "since = max(now, held_until)", "since = now"),),
+        (Edit("Rate.changed", "since = max(now, held_until)", "since = now"),),
         "tests/conformance/test_rates.py::test_a_changed_rate_does_not_change_a_retry_after",
         "assert [",
     ),

@@ -14,7 +14,7 @@ SHIPPING_BUGS = (
         "anybody_who_submits_may_pause_everybody",
         (
             Edit(
-                "server/routes/admin.py",
+                "admin_routes",
                 '"Pause a queue or a job type",\n            {200: paused},\n            Scope.ADMIN,',
                 '"Pause a queue or a job type",\n            {200: paused},\n            Scope.SUBMIT,',
             ),
@@ -26,7 +26,7 @@ SHIPPING_BUGS = (
         "any_failed_import_is_a_missing_extra",
         (
             Edit(
-                "model/extras.py",
+                "needing",
                 "        if not bringing:\n            raise\n",
                 "        bringing = bringing or ['cli']\n",
             ),
@@ -36,13 +36,13 @@ SHIPPING_BUGS = (
     ),
     Bug(
         "a_stopped_worker_is_seen_on_linux_alone",
-        (Edit("worker/heartbeat/renew.py", "if PROC.exists() else state_by_ps(pid)", 'if PROC.exists() else ""'),),
+        (Edit("is_stopped", "if PROC.exists() else state_by_ps(pid)", 'if PROC.exists() else ""'),),
         f"{PLATFORMS}::test_a_stopped_worker_is_seen_with_and_without_proc",
         "is_stopped",
     ),
     Bug(
         "the_schema_of_a_test_stays_in_the_users_database",
-        (Edit("stores/sql/postgres/throwaway.py", "f'DROP SCHEMA IF EXISTS \"{schema}\" CASCADE'", "'SELECT 1'"),),
+        (Edit("throwaway_schema", "f'DROP SCHEMA IF EXISTS \"{schema}\" CASCADE'", "'SELECT 1'"),),
         f"{FITTING}::test_code_with_its_own_transaction_is_tested_on_the_users_own_postgres",
         "assert",
     ),

@@ -11,7 +11,7 @@ SHORTAGE_BUGS = (
         "a_worker_that_waits_for_its_keeper_does_not_hear_the_order_to_stop",
         (
             Edit(
-                "worker/loop.py",
+                "WorkerLoop._until_leases_are_kept",
                 "            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)\n",
                 "            await asyncio.wait(waits[:1])\n",
             ),
@@ -23,7 +23,7 @@ SHORTAGE_BUGS = (
         "a_job_pays_for_a_thread_that_its_worker_does_not_have",
         (
             Edit(
-                "worker/failures.py",
+                "worker/failures.py:_described",
                 "Failure(Category.SYSTEM, text_of(error), HANDLER_NOT_STARTED, unfit=True)",
                 "Failure(Category.SYSTEM, text_of(error), HANDLER_NOT_STARTED)",
             ),
@@ -35,7 +35,7 @@ SHORTAGE_BUGS = (
         "a_job_pays_for_a_process_that_its_worker_cannot_start",
         (
             Edit(
-                "worker/execution/processes.py",
+                "Child.start",
                 "        except (OSError, MemoryError) as error:",
                 "        except MemoryError as error:",
             ),
@@ -47,7 +47,7 @@ SHORTAGE_BUGS = (
         "every_handler_that_gets_no_thread_is_an_error_in_the_log",
         (
             Edit(
-                "worker/execution/threads.py",
+                "Shortage.begin",
                 "        if time.monotonic() - self._warned_at >= WARN_AGAIN_S:\n",
                 "        if True:\n",
             ),

@@ -9,7 +9,7 @@ SHUTDOWN_BUGS = (
         "what_ends_one_after_the_other_has_no_common_deadline",
         (
             Edit(
-                "runtime/shutdown.py",
+                "ShutdownDeadline.left_s",
                 "return min(at_most, max(SHORTEST_S, self._at - time.monotonic()))",
                 "return at_most",
             ),

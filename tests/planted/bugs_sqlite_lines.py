@@ -12,7 +12,7 @@ SQLITE_LINES_BUGS = (
         "a_claim_reads_the_jobs_of_other_types_on_sqlite",
         (
             Edit(
-                "stores/sql/queries/line/sqlite/line.sql",
+                "line.sql",
                 "x.queue = :queue AND x.type = a.type AND x.state",
                 "x.queue = :queue AND +x.type = a.type AND x.state",
             ),
@@ -24,7 +24,7 @@ SQLITE_LINES_BUGS = (
         "the_running_jobs_of_a_key_are_sought_among_all_that_wait_on_sqlite",
         (
             Edit(
-                "stores/sql/queries/line/sqlite/running.sql",
+                "running.sql",
                 "INDEXED BY inbox_jobs_running_keys\n            WHERE o.line = f.name AND o.state || '' = 'running' AND",
                 "NOT INDEXED\n            WHERE o.line = f.name AND o.state || '' = 'running' AND",
             ),
@@ -36,7 +36,7 @@ SQLITE_LINES_BUGS = (
         "a_full_key_keeps_its_front_on_sqlite",
         (
             Edit(
-                "stores/sql/queries/keys/sqlite/admit.sql",
+                "sqlite/admit.sql",
                 "WHERE (f.running >= j.concurrency_limit) IS NOT TRUE\n",
                 "",
             ),
@@ -49,7 +49,7 @@ SQLITE_LINES_BUGS = (
         "the_next_job_of_a_chain_waits_like_a_retry_on_sqlite",
         (
             Edit(
-                "stores/sql/queries/settle/sqlite/release_dependents.sql",
+                "sqlite/release_dependents.sql",
                 "THEN 'delayed' ELSE 'scheduled' END",
                 "THEN 'delayed' ELSE 'retrying' END",
             ),

@@ -10,13 +10,13 @@ _REFUSED = f"{_CONTRACTS}::test_a_contract_that_is_not_whole_or_not_true_is_refu
 STATEMENT_BUGS = (
     Bug(
         "a_statement_may_lie_about_batches",
-        (Edit("stores/sql/statements.py", '    if contract.per == "batch" and not is_batch:\n', "    if False:\n"),),
+        (Edit("_lie_in", '    if contract.per == "batch" and not is_batch:\n', "    if False:\n"),),
         f"{_CONTRACTS}::test_a_batch_on_sqlite_takes_rows",
         "DID NOT RAISE",
     ),
     Bug(
         "a_statement_may_declare_what_nobody_knows",
-        (Edit("stores/sql/statements.py", "in said.keys() - _KEYS:\n", "in ():\n"),),
+        (Edit("_contract", "in said.keys() - _KEYS:\n", "in ():\n"),),
         _REFUSED,
         "DID NOT RAISE",
     ),
@@ -24,7 +24,7 @@ STATEMENT_BUGS = (
         "a_statement_returns_other_columns_than_it_declares",
         (
             Edit(
-                "stores/sql/queries/read/get_jobs.sql",
+                "get_jobs.sql",
                 "SELECT {{job_columns}} FROM",
                 "SELECT {{job_columns}}, j.line FROM",
             ),

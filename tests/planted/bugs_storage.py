@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_STORAGE = "transcode/storage"
 _TESTS = "tests/transcode/storage"
 _CREDENTIALS = "tests/transcode/credentials"
-_QUERIES = "stores/sql/queries"
 
 STORAGE_BUGS = (
     Bug(
         "an_output_is_published_without_asking_the_fence",
-        (Edit(f"{_STORAGE}/publishing.py", "        await fence()\n        try:", "        try:"),),
+        (Edit("publish", "        await fence()\n        try:", "        try:"),),
         f"{_TESTS}/test_fencing.py::test_a_stale_claim_makes_nothing_visible[one put]",
         "DID NOT RAISE",
     ),
@@ -20,7 +18,7 @@ STORAGE_BUGS = (
         "a_taken_key_is_replaced_without_asking_the_fence_again",
         (
             Edit(
-                f"{_STORAGE}/publishing.py",
+                "publish",
                 "        await fence()\n        try:",
                 "        if condition is FREE:\n            await fence()\n        try:",
             ),
@@ -30,7 +28,7 @@ STORAGE_BUGS = (
     ),
     Bug(
         "the_first_condition_is_left_out",
-        (Edit(f"{_STORAGE}/publishing.py", "    condition = FREE\n", "    condition = _WHATEVER\n"),),
+        (Edit("publish", "    condition = FREE\n", "    condition = _WHATEVER\n"),),
         f"{_TESTS}/test_fencing.py::"
         "test_a_worker_that_froze_behind_its_last_check_does_not_replace_the_newer_output[one put]",
         "DID NOT RAISE",
@@ -39,7 +37,7 @@ STORAGE_BUGS = (
         "a_failed_upload_is_not_aborted",
         (
             Edit(
-                f"{_STORAGE}/s3/multipart.py",
+                "MultipartUpload._aborting_on_failure",
                 "            await self.discard()\n            if isinstance(error, StorageError)",
                 "            if isinstance(error, StorageError)",
             ),
@@ -51,12 +49,12 @@ STORAGE_BUGS = (
         "an_upload_is_noted_too_late",
         (
             Edit(
-                f"{_STORAGE}/s3/multipart.py",
+                "MultipartUpload._begin_and_note",
                 "            await self._ledger.opened(self._attempt, upload)\n",
                 "            pass\n",
             ),
             Edit(
-                f"{_STORAGE}/s3/multipart.py",
+                "MultipartUpload.publish",
                 "        ours = expected_etag(self._etags)\n        assert self._upload is not None\n",
                 "        ours = expected_etag(self._etags)\n        assert self._upload is not None\n"
                 "        await self._ledger.opened(self._attempt, self._upload)\n",
@@ -69,7 +67,7 @@ STORAGE_BUGS = (
         "a_200_is_believed_before_its_body_is_read",
         (
             Edit(
-                f"{_STORAGE}/s3/multipart.py",
+                "MultipartUpload._complete",
                 "            if is_error_document(answer.body):\n"
                 "                raise late_failure(self._client.place(self._key), answer.body)\n",
                 "",
@@ -82,7 +80,7 @@ STORAGE_BUGS = (
         "a_resumed_download_takes_whatever_version_is_there",
         (
             Edit(
-                f"{_STORAGE}/download.py",
+                "Download._check_place",
                 "if received.size and etag is not None and etag != received.etag:",
                 "if False:",
             ),
@@ -94,7 +92,7 @@ STORAGE_BUGS = (
         "a_range_is_known_by_its_status",
         (
             Edit(
-                f"{_STORAGE}/download.py",
+                "_range_of",
                 '    return _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))',
                 "    if response.status == 200:\n        return None\n"
                 '    return _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))',
@@ -107,7 +105,7 @@ STORAGE_BUGS = (
         "expired_credentials_are_known_by_401_and_403_alone",
         (
             Edit(
-                f"{_STORAGE}/errors.py",
+                "is_refusal_of_credentials",
                 " or (http_status == 400 and store_code in EXPIRED_CODES)",
                 "",
             ),
@@ -119,7 +117,7 @@ STORAGE_BUGS = (
         "a_wrong_scope_is_refreshed_for_ever",
         (
             Edit(
-                f"{_STORAGE}/renewing.py",
+                "Renewing.after",
                 'if reason == "denied" and (past.waits or self._is_new(version)):',
                 "if False:",
             ),
@@ -130,7 +128,7 @@ STORAGE_BUGS = (
     ),
     Bug(
         "new_credentials_have_no_time_to_settle",
-        (Edit(f"{_STORAGE}/renewing.py", "SETTLING_S: Final = 60.0", "SETTLING_S: Final = 0.0"),),
+        (Edit("SETTLING_S", "SETTLING_S: Final = 60.0", "SETTLING_S: Final = 0.0"),),
         f"{_TESTS}/test_s3_sources.py::test_fresh_credentials_that_the_store_does_not_know_yet_are_waited_for",
         "StorageError",
     ),
@@ -138,7 +136,7 @@ STORAGE_BUGS = (
         "links_below_the_root_are_followed",
         (
             Edit(
-                f"{_STORAGE}/local_root.py",
+                "LocalRoot.reading",
                 "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
                 "os.O_RDONLY | os.O_NONBLOCK",
             ),
@@ -150,7 +148,7 @@ STORAGE_BUGS = (
         "the_lock_of_a_folder_forgets_who_was_there",
         (
             Edit(
-                f"{_STORAGE}/local.py",
+                "LocalWriter._alone",
                 "            if seen > self._attempt.claim_version:",
                 "            if False:",
             ),
@@ -162,7 +160,7 @@ STORAGE_BUGS = (
         "a_failed_attempt_deletes_what_another_has_put",
         (
             Edit(
-                f"{_STORAGE}/s3/objects.py",
+                "S3Writer.delete",
                 "                if await self._current_etag(key) != etag:\n",
                 "                if False:\n",
             ),
@@ -174,7 +172,7 @@ STORAGE_BUGS = (
         "errors_show_the_whole_signed_url",
         (
             Edit(
-                f"{_STORAGE}/signed_url.py",
+                "SignedUrlReader._open",
                 "_refusal(Stage.FETCHING, self._place, answer)",
                 "_refusal(Stage.FETCHING, current.signed.url, answer)",
             ),
@@ -186,7 +184,7 @@ STORAGE_BUGS = (
         "the_query_of_a_signed_url_is_part_of_its_place",
         (
             Edit(
-                "transcode/schema/location_rules.py",
+                "_read_source",
                 "SignedUrlSource(url=without_query(source.url)",
                 "SignedUrlSource(url=source.url",
             ),
@@ -196,7 +194,7 @@ STORAGE_BUGS = (
     ),
     Bug(
         "fresh_credentials_replace_any_version",
-        (Edit(f"{_QUERIES}/transcode/replace_credentials.sql", " AND c.credential_version = :seen", " AND :seen > 0"),),
+        (Edit("replace_credentials.sql", " AND c.credential_version = :seen", " AND :seen > 0"),),
         f"{_CREDENTIALS}/test_update.py::test_of_many_at_once_one_wins[sqlite-False]",
         "AssertionError",
     ),
@@ -204,7 +202,7 @@ STORAGE_BUGS = (
         "an_ended_job_takes_credentials",
         (
             Edit(
-                f"{_QUERIES}/transcode/replace_credentials.sql",
+                "replace_credentials.sql",
                 "AND j.state NOT IN ('completed', 'failed', 'dead_letter', 'cancelled')",
                 "",
             ),
@@ -216,7 +214,7 @@ STORAGE_BUGS = (
         "a_rewrap_overwrites_a_refresh",
         (
             Edit(
-                f"{_QUERIES}/transcode/rewrap_credentials.sql",
+                "rewrap_credentials.sql",
                 " AND c.credential_version = :credential_version AND c.storage_creds_kek_id = :old_kek_id\n"
                 "    AND c.storage_creds_dek_wrapped = :old_dek_wrapped",
                 " AND :credential_version > 0 AND :old_kek_id <> '' AND :old_dek_wrapped IS NOT NULL",
@@ -229,7 +227,7 @@ STORAGE_BUGS = (
         "the_version_is_not_bound_to_the_seal",
         (
             Edit(
-                "transcode/credentials/repository.py",
+                "CredentialStore.unseal",
                 "        context = credentials_context(stored.job_id, stored.requester_id, stored.version)",
                 "        context = credentials_context(stored.job_id, stored.requester_id, 1)",
             ),
@@ -241,7 +239,7 @@ STORAGE_BUGS = (
         "every_part_makes_a_refresh_of_its_own",
         (
             Edit(
-                "transcode/credentials/provider.py",
+                "CredentialProvider._start",
                 "        if self._flight is None or self._flight.done():\n",
                 "        if True:\n",
             ),
@@ -253,7 +251,7 @@ STORAGE_BUGS = (
         "a_stale_worker_may_refresh",
         (
             Edit(
-                f"{_QUERIES}/transcode/count_refresh.sql",
+                "count_refresh.sql",
                 " AND j.claim_version = :claim_version\n                AND j.lease_expires_at IS NOT NULL)",
                 " AND :claim_version > 0)",
             ),
@@ -265,12 +263,12 @@ STORAGE_BUGS = (
         "kms_wraps_are_bound_to_nothing",
         (
             Edit(
-                "transcode/credentials/kms.py",
+                "kms.py:_context",
                 '    return {"euterpe": hashlib.sha256(bound).hexdigest()}',
                 '    return {"euterpe": bound[:4].hex()}',
             ),
             Edit(
-                "crypto/envelope.py",
+                "unseal",
                 'AESGCM(dek).decrypt(nonce, ciphertext, context.associated_data("blob", ENVELOPE_VERSION))',
                 'AESGCM(dek).decrypt(nonce, ciphertext, SealContext("storage-credentials", '
                 '("job", "requester", "1")).associated_data("blob", ENVELOPE_VERSION))',

@@ -10,25 +10,25 @@ _DOCUMENTS = "tests/queue/test_documents.py"
 SURFACE_BUGS = (
     Bug(
         "a_number_that_json_does_not_have_becomes_null",
-        (Edit("worker/handling/json_types.py", "if not math.isfinite(item):", "if item > item:"),),
+        (Edit("_check_finite", "if not math.isfinite(item):", "if item > item:"),),
         "tests/queue/test_argument_types.py::test_a_result_that_json_does_not_have_fails_the_job[sqlite]",
         "AssertionError",
     ),
     Bug(
         "a_cron_that_shares_its_job_type_is_taken_for_the_other",
-        (Edit("queue/steering/crons.py", "    if len(of_type) > 1:\n", "    if len(of_type) > 2:\n"),),
+        (Edit("cron_named", "    if len(of_type) > 1:\n", "    if len(of_type) > 2:\n"),),
         "tests/queue/test_crons.py::test_a_cron_can_be_named_by_its_job_type_while_that_has_only_one[sqlite]",
         "DID NOT RAISE",
     ),
     Bug(
         "a_second_order_to_stop_cuts_running_jobs_off",
-        (Edit("queue/worker.py", "elif not self._controls.is_stopping():", "else:"),),
+        (Edit("Worker.stop", "elif not self._controls.is_stopping():", "else:"),),
         f"{_WORKER}::test_stop_lets_running_jobs_finish_and_takes_no_others[sqlite]",
         "AssertionError",
     ),
     Bug(
         "open_counts_every_call_of_a_notebook",
-        (Edit("queue/queue.py", "        if not self._opened_by_hand:\n", "        if True:\n"),),
+        (Edit("Queue.open", "        if not self._opened_by_hand:\n", "        if True:\n"),),
         f"{_DOCUMENTS}::test_a_notebook_opens_and_closes_a_queue_as_often_as_it_likes[sqlite]",
         "DID NOT RAISE",
     ),
@@ -36,7 +36,7 @@ SURFACE_BUGS = (
         "a_spoilt_payload_hides_its_job",
         (
             Edit(
-                "queue/job.py",
+                "queue/job.py:_decoded",
                 "    except (msgspec.DecodeError, UnicodeError, RecursionError):\n        return stored",
                 "    except ImportError:\n        return stored",
             ),
@@ -48,7 +48,7 @@ SURFACE_BUGS = (
         "the_store_is_a_public_attribute_again",
         (
             Edit(
-                "queue/queue.py",
+                "Queue",
                 "    # --- life ---",
                 "    @property\n    def store(self) -> object:\n        return self._core.store\n\n    # --- life ---",
             ),

@@ -11,7 +11,7 @@ TRANSCODE_SERVICE_BUGS = (
         "outputs_are_published_without_a_fence",
         (
             Edit(
-                "transcode/handler/uploading.py",
+                "Uploads._publish",
                 "                content_type=head.file.content_type,\n                fence=self._fence,\n",
                 "                content_type=head.file.content_type,\n                fence=_in_a_folder_of_its_own,\n",
             ),
@@ -21,7 +21,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "what_was_published_stays_when_the_job_is_cancelled",
-        (Edit("transcode/handler/job.py", "                await uploads.undo()\n", ""),),
+        (Edit("_Attempt._uploading", "                await uploads.undo()\n", ""),),
         f"{_TESTS}/test_cancelling.py::test_a_cancelled_transcode_leaves_no_files_in_any_stage",
         "AssertionError",
     ),
@@ -29,7 +29,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_job_that_came_past_the_route_is_not_checked",
         (
             Edit(
-                "transcode/schema/request.py",
+                "request.py:payload_of",
                 'outputs, problems = read_outputs(raw.get("outputs"))\n    if problems:',
                 'outputs, problems = read_outputs(raw.get("outputs"))\n    if problems and not outputs:',
             ),
@@ -39,19 +39,19 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "credentials_of_a_replayed_request_are_kept",
-        (Edit("transcode/api/routes.py", "        if submitted.job_id != job_id:\n", "        if False:\n"),),
+        (Edit("TranscodeRoutes.submit", "        if submitted.job_id != job_id:\n", "        if False:\n"),),
         f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
         "AssertionError",
     ),
     Bug(
         "a_replay_does_not_say_so",
-        (Edit("transcode/api/routes.py", "(*headers, REPLAYED) if submitted.replayed else headers", "headers"),),
+        (Edit("routes.py:_answer", "(*headers, REPLAYED) if submitted.replayed else headers", "headers"),),
         f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
         "KeyError",
     ),
     Bug(
         "any_job_has_a_transcode_status",
-        (Edit("transcode/api/status.py", "if job.type != JOB_TYPE:", "if not job.type:"),),
+        (Edit("Statuses.get", "if job.type != JOB_TYPE:", "if not job.type:"),),
         f"{_TESTS}/test_http.py::test_who_may_ask_and_what_a_status_answers",
         "assert 200 == 404",
     ),
@@ -59,7 +59,7 @@ TRANSCODE_SERVICE_BUGS = (
         "only_the_first_problem_is_told",
         (
             Edit(
-                "transcode/schema/request.py",
+                "_once_each",
                 "    return list(by_pointer.values())",
                 "    return list(by_pointer.values())[:1]",
             ),
@@ -71,7 +71,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_folder_in_use_is_taken_for_abandoned",
         (
             Edit(
-                "transcode/handler/workspace.py",
+                "Workspaces.remove_abandoned",
                 "                if _try_lock(descriptor):\n",
                 "                if descriptor:\n",
             ),
@@ -81,13 +81,13 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "what_a_killed_worker_left_stays",
-        (Edit("transcode/setup.py", "    workspaces.remove_abandoned()\n", ""),),
+        (Edit("transcoder_of", "    workspaces.remove_abandoned()\n", ""),),
         f"{_TESTS}/test_killed_workers.py::test_jobs_of_a_worker_killed_in_any_stage_are_ended_by_another[sqlite]",
         "AssertionError",
     ),
     Bug(
         "a_master_playlist_names_files_that_are_elsewhere",
-        (Edit("transcode/handler/uploading.py", 'else f"{folder}{line}"', "else line"),),
+        (Edit("_pointing_into", 'else f"{folder}{line}"', "else line"),),
         f"{_TESTS}/test_outputs_of_many_files.py"
         "::test_a_ladder_is_published_whole_and_its_master_names_files_that_are_there",
         "AssertionError",
@@ -96,7 +96,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_job_that_is_given_back_tells_nothing",
         (
             Edit(
-                "model/events/callback_events.py",
+                "EVENT_STATES_OF_FAMILY",
                 "EVENT_STATES_OF_FAMILY: Final = EVENT_STATES | {State.SCHEDULED}",
                 "EVENT_STATES_OF_FAMILY: Final = EVENT_STATES",
             ),
@@ -106,7 +106,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "a_retry_by_hand_tells_nothing",
-        (Edit("stores/sql/maintenance/operator.py", "    yield from insert_events([again])\n", ""),),
+        (Edit("schedule_again", "    yield from insert_events([again])\n", ""),),
         f"{_TESTS}/test_event_families.py::test_a_job_that_failed_and_is_retried_by_hand_is_queued_again[sqlite]",
         "AssertionError",
     ),
@@ -114,7 +114,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_failure_that_gives_up_is_tried_again",
         (
             Edit(
-                "model/claims/outcome.py",
+                "_settle_failure",
                 "    if failure.give_up:\n",
                 "    if failure.give_up and job.attempt_count > 99:\n",
             ),
@@ -127,7 +127,7 @@ TRANSCODE_SERVICE_BUGS = (
         "credentials_of_a_job_that_may_be_there_are_forgotten",
         (
             Edit(
-                "transcode/api/routes.py",
+                "TranscodeRoutes.submit",
                 "            raise  # The job may be there, and then it needs them.\n",
                 "            await self._forget(job_id)\n            raise\n",
             ),
@@ -139,7 +139,7 @@ TRANSCODE_SERVICE_BUGS = (
         "equal_work_of_another_requester_is_shared",
         (
             Edit(
-                "stores/sql/queries/transcode/shared_work.sql",
+                "shared_work.sql",
                 "w.requester_id = (SELECT j.requester_id FROM inbox_jobs AS j WHERE j.id = :job_id) AND ",
                 ":job_id = :job_id AND ",
             ),
@@ -151,7 +151,7 @@ TRANSCODE_SERVICE_BUGS = (
         "shared_outputs_are_copied_without_a_look_at_them",
         (
             Edit(
-                "transcode/handler/uploading.py",
+                "Uploads._check_there",
                 """        if await self._destination.etag_at(document["key"]) != document["etag"]:\n""",
                 """        if document["etag"] is None:\n""",
             ),

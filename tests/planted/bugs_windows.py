@@ -5,14 +5,13 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _WINDOWS = "tests/conformance/test_idempotency_windows.py"
-_SUBMITTING = "stores/sql/submitting/submit.py"
 
 WINDOW_BUGS = (
     Bug(
         "a_submissions_own_window_is_forgotten",
         (
             Edit(
-                _SUBMITTING,
+                "submitting/submit.py:_window_us",
                 "return default_us if submission.idempotency_window_us is None else ",
                 "return default_us or ",
             ),
@@ -24,7 +23,7 @@ WINDOW_BUGS = (
         "the_configured_window_does_not_reach_the_submit",
         (
             Edit(
-                "stores/sql/submitting/unit_commits.py",
+                "UnitCommits._commit",
                 "graph_replay.submit_and_mark(units, self._key_window_us())",
                 "graph_replay.submit_and_mark(units, 24 * 3600 * 1_000_000)",
             ),
@@ -34,7 +33,7 @@ WINDOW_BUGS = (
     ),
     Bug(
         "the_configuration_is_not_applied",
-        (Edit("service/roles.py", "    store.key_window_us = retention.idempotency_us\n", ""),),
+        (Edit("apply_store_settings", "    store.key_window_us = retention.idempotency_us\n", ""),),
         "tests/service/test_retention.py::test_the_sweeps_keep_what_the_configuration_says",
         "key_window_us",
     ),
@@ -42,7 +41,7 @@ WINDOW_BUGS = (
         "a_short_window_frees_the_key_of_a_job_that_has_just_ended",
         (
             Edit(
-                "stores/sql/queries/sweep/expire_keys.sql",
+                "expire_keys.sql",
                 "j.completed_at + (k.expires_at - k.created_at) > {{now}}",
                 "j.completed_at > {{now}}",
             ),
@@ -52,11 +51,7 @@ WINDOW_BUGS = (
     ),
     Bug(
         "pruning_a_job_frees_its_key",
-        (
-            Edit(
-                "stores/sql/queries/submit/insert_key.sql", "t.pruned_at + (k.expires_at - k.created_at)", "t.pruned_at"
-            ),
-        ),
+        (Edit("insert_key.sql", "t.pruned_at + (k.expires_at - k.created_at)", "t.pruned_at"),),
         f"{_WINDOWS}::test_a_job_that_is_pruned_early_keeps_its_key_for_its_window[sqlite]",
         "AssertionError",
     ),
@@ -64,7 +59,7 @@ WINDOW_BUGS = (
         "the_window_is_part_of_the_request",
         (
             Edit(
-                "model/submitting/submission.py",
+                "request_hash",
                 "        submission.concurrency_limit,\n    ]",
                 "        submission.concurrency_limit,\n        submission.idempotency_window_us,\n    ]",
             ),

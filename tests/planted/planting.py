@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests import patience
 from tests.planted.loaded import VARIABLE
+from tests.planted.places import places_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 100.0
@@ -27,9 +28,9 @@ RAISED = re.compile(r"^\S.*:\d+: (\w+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """In this file under `src/euterpe`, these words are replaced; they must stand there exactly once."""
+    """At this place (`places.py`) of the source, these words are replaced; they must stand there exactly once."""
 
-    file: str
+    place: str
     old: str
     new: str
 
@@ -72,15 +73,17 @@ class Source:
         kept: dict[Path, tuple[bytes, os.stat_result]] = {}
         try:
             for edit in edits:
-                path = self._package / edit.file
-                if not path.is_file():
-                    raise DoesNotFit(f"{edit.file} is gone")
+                places = places_of(self._package, edit.place)
+                if len(places) != 1:
+                    raise DoesNotFit(f"the source has {edit.place} {len(places)} times")
+                ((path, start, end),) = places
                 kept.setdefault(path, (path.read_bytes(), path.stat()))
                 text = path.read_text()
-                found = text.count(edit.old)
+                found = text.count(edit.old, start, end)
                 if found != 1:
-                    raise DoesNotFit(f"{edit.file} has {edit.old!r} {found} times")
-                path.write_text(text.replace(edit.old, edit.new))
+                    raise DoesNotFit(f"{edit.place} has {edit.old!r} {found} times")
+                at = text.index(edit.old, start, end)
+                path.write_text(text[:at] + edit.new + text[at + len(edit.old) :])
             # Compiled files are told apart by size and whole seconds: each planting has a second of its own.
             of_its_own_s = next(self._plantings)
             for path in kept:

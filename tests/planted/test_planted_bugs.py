@@ -164,11 +164,12 @@ def test_a_copy_without_a_bug_passes(source: Source, runner: Runner, tmp_path: P
 def test_a_bug_that_no_longer_fits_the_source_is_an_error(source: Source) -> None:
     with (
         pytest.raises(DoesNotFit, match="0 times"),
-        source.planted([Edit("ports/claims.py", "words that nobody wrote", "")]),
+        source.planted([Edit("State.PENDING", "words that nobody wrote", "")]),
     ):
         pass
-    with pytest.raises(DoesNotFit, match="gone"), source.planted([Edit("no_such_file.py", "x", "y")]):
-        pass
+    for place in ("no_such_file.py", "NoSuchClass.run", "state.py:no_such_function", "__init__.py"):
+        with pytest.raises(DoesNotFit, match=f"the source has {place}"), source.planted([Edit(place, "x", "y")]):
+            pass
 
 
 def test_a_bug_is_gone_before_the_next_one_and_never_read_from_its_compiled_file(source: Source) -> None:
@@ -180,7 +181,7 @@ def test_a_bug_is_gone_before_the_next_one_and_never_read_from_its_compiled_file
         return subprocess.run(ask, env=paths, capture_output=True, text=True, check=True).stdout.strip()
 
     for word in ("waiting", "at_rest"):  # of one size, in one second
-        with source.planted([Edit("model/state.py", 'PENDING = "pending"', f'PENDING = "{word}"')]):
+        with source.planted([Edit("State.PENDING", 'PENDING = "pending"', f'PENDING = "{word}"')]):
             assert word_for_pending() == word
         assert word_for_pending() == "pending"
 
