@@ -247,3 +247,41 @@ async def test_what_was_completed_leaves_no_trace_in_the_line(store: SqlStore, t
     assert await take(store) == []
     assert await tables.run("SELECT * FROM euterpe_line") == []
     assert await faults_at_rest(tables) == []
+
+
+@pytest.mark.parametrize("began", ["before the look", "after the look"])
+async def test_a_claim_gets_what_is_behind_the_jobs_that_others_are_taking(
+    store: SqlStore, late: Late, fresh_postgres_url: str, clock: FrozenClock, began: str
+) -> None:
+    """However many they take and however few it asks for: in one statement, whoever began first."""
+    mine = await taken(store, "mine")
+    ids = [await submit(store) for _ in range(MANY)]
+    engine = PostgresEngine(fresh_postgres_url, clock)
+    holder = await engine.connect()
+    hold = "SELECT 1 FROM euterpe_line ORDER BY seq LIMIT 5 FOR UPDATE"
+    try:
+        async with holder.transaction():
+            if began == "before the look":
+                await holder.execute(hold)
+            turn_of_late = await late.begin(mine, 1)
+            if began == "after the look":
+                await holder.execute(hold)
+            assert await late.end(turn_of_late, 1) == ids[5:]
+            assert not turn_of_late.answer.again, "it asked again"
+    finally:
+        await holder.close()
+
+
+async def test_a_job_whose_claim_was_rolled_back_is_claimed_next(
+    store: SqlStore, fresh_postgres_url: str, clock: FrozenClock
+) -> None:
+    ids = [await submit(store) for _ in range(3)]
+    engine = PostgresEngine(fresh_postgres_url, clock)
+    holder = await engine.connect()
+    try:
+        await holder.execute("BEGIN")
+        await holder.execute("SELECT 1 FROM euterpe_line ORDER BY seq LIMIT 2 FOR UPDATE")
+        await holder.execute("ROLLBACK")
+        assert [claim.job.id for claim in await take(store, 2)] == ids[:2]
+    finally:
+        await holder.close()

@@ -157,9 +157,10 @@ BUGS = (
         (
             Edit(
                 "postgres/front.sql",
-                "        FOR UPDATE SKIP LOCKED\n    ) AS r\n    UNION ALL\n",
-                "    ) AS r\n    UNION ALL\n",
+                "    FOR UPDATE OF r SKIP LOCKED\n",
+                "",
             ),
+            Edit("postgres/front.sql", "({{is_long}} OR NOT {{is_held}})", "true"),
             Edit("taken_rows.sql", " AND j.state = 'scheduled'", ""),
         ),
         CLAIMS,

@@ -16,24 +16,36 @@ EXPLORED_BUGS = (
         (
             Edit(
                 "postgres/front.sql",
-                "NOT r.is_long AND (r.before >= b.before) IS NOT TRUE",
-                "NOT r.is_long",
+                " AND (f.before >= (SELECT b.before FROM bound AS b)) IS NOT TRUE",
+                "",
             ),
         ),
         f"{_SNAPSHOTS}::test_nothing_behind_a_longer_run_that_somebody_holds_is_taken",
         "assert",
     ),
     Bug(
+        "a_claim_passes_over_a_longer_run_that_another_holds",
+        (Edit("postgres/front.sql", "({{is_long}} OR NOT {{is_held}})", "NOT {{is_held}}"),),
+        f"{_SNAPSHOTS}::test_nothing_behind_a_longer_run_that_somebody_holds_is_taken",
+        "assert",
+    ),
+    Bug(
         "the_explorer_does_not_see_that_a_claim_passes_over_a_longer_run",
-        (
-            Edit(
-                "postgres/front.sql",
-                "(a.is_long OR a.key IS NOT NULL)",
-                "a.key IS NOT NULL",
-            ),
-        ),
-        f"{_PROTOCOL}[two lone jobs, a run, a lone job]",
-        "and did not take it",
+        (Edit("postgres/front.sql", "({{is_long}} OR NOT {{is_held}})", "NOT {{is_held}}"),),
+        f"{_PROTOCOL}[a run before a lone job]",
+        "was taken before it",
+    ),
+    Bug(
+        "a_claim_looks_at_jobs_that_others_are_taking",
+        (Edit("postgres/front.sql", "({{is_long}} OR NOT {{is_held}})", "({{is_long}} OR true)"),),
+        f"{_SNAPSHOTS}::test_a_claim_gets_what_is_behind_the_jobs_that_others_are_taking",
+        "assert",
+    ),
+    Bug(
+        "a_job_whose_claim_was_taken_back_is_never_looked_at",
+        (Edit("is_held.sql", "(r.xmax <> '0' AND", "(r.xmax <> '0' OR"),),
+        f"{_SNAPSHOTS}::test_a_job_whose_claim_was_rolled_back_is_claimed_next",
+        "assert",
     ),
     Bug(
         "a_claim_takes_a_job_whatever_its_state",
@@ -64,8 +76,8 @@ EXPLORED_BUGS = (
         (
             Edit(
                 "postgres/front.sql",
-                "        FOR UPDATE SKIP LOCKED\n    ) AS r\n    UNION ALL\n",
-                "        FOR UPDATE\n    ) AS r\n    UNION ALL\n",
+                "    FOR UPDATE OF r SKIP LOCKED\n",
+                "    FOR UPDATE OF r\n",
             ),
         ),
         f"{_CODE}[turn]",

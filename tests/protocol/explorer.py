@@ -26,6 +26,7 @@ from tests.protocol.programs import (
     Job,
     Key,
     Look,
+    Peek,
     Rows,
     Run,
     Step,
@@ -337,6 +338,10 @@ def _answer(world: World, p: int, step: Step, locks: dict[Key, tuple[int, Value]
         case Look():
             own = {key: value for key, (owner, value) in locks.items() if owner == p}
             return tuple(sorted((k, v) for k, v in (dict(world.rows) | own).items() if v is not None))
+        case Peek(seen):
+            rows = dict(world.rows)
+            others = {key for key, (owner, _) in locks.items() if owner != p}
+            return frozenset(key for key in seen if key in others or key not in rows)
         case Hold(key):
             owner, value = locks.get(key, (p, dict(world.rows).get(key)))
             if owner != p:

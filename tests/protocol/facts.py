@@ -37,16 +37,16 @@ CONDITIONS: Final[dict[str, list[tuple[str, str, str]]]] = {
 TEXTS: Final[dict[str, list[tuple[str, str, str]]]] = {
     "stops at a held run": [
         ("turn", "bound", "WHERE l.times = 1"),
-        ("turn", "shares", "(r.before >= b.before) IS NOT TRUE"),
+        ("turn", "held_single", "(f.before >= (SELECT b.before FROM bound AS b)) IS NOT TRUE"),
         ("turn", "held", "(l.seen >= b.before) IS NOT TRUE"),
     ],
     "the last of a longer run is not single": [
         ("turn", "shortened", "was_longer = true"),
         ("turn", "ahead", "r.was_longer"),
         ("turn", "held_long", "r.was_longer"),
-        ("turn", "held", "r.was_longer"),
+        ("turn", "held_single", "NOT f.is_long"),
     ],
-    "looks for longer runs behind the front": [("turn", "stops", "(a.is_long OR a.key IS NOT NULL)")],
+    "a longer run that is held is not passed over": [("turn", "ahead", "((r.jobs > 1 OR r.was_longer) OR NOT (r.xmax")],
     "asks again after jobs that are gone": [("turn", "ends", "taken.jobs < (SELECT COUNT(*) FROM numbers)")],
     "a claim counts keys": [("turn", "keys", "SET running = k.running + x.taken, in_line = k.in_line - x.gone")],
     "rows are written in the transaction of their run": [("turn", "gone", "DELETE"), ("turn", "taken", "UPDATE")],

@@ -1,6 +1,7 @@
 """The transactions of the line, as generators of steps, like the store's own programs of statements.
 
     Look     a statement's snapshot: all rows as they are committed, and what this transaction has written itself
+    Peek     which runs others hold now, or have taken away
     Hold     lock the newest version of a row: wait for it, or pass it over (SKIP LOCKED). A bounded wait may time out
     Write    the row is held, or new; None deletes it
     Add      a new run
@@ -62,6 +63,10 @@ class Look(NamedTuple):
     pass
 
 
+class Peek(NamedTuple):
+    seen: frozenset[Key]
+
+
 class Hold(NamedTuple):
     key: Key
     skips: bool = False
@@ -99,7 +104,7 @@ class ClaimedBy(NamedTuple):
     """It held a single job and did not take it: meanwhile others took it for taken."""
 
 
-Step = Look | Hold | Write | Add | Commit
+Step = Look | Peek | Hold | Write | Add | Commit
 Program = Generator[Step, Any, Any]
 Facts = frozenset[str]
 
@@ -122,6 +127,8 @@ def own_line(rows: dict[Key, Any]) -> list[tuple[int, int]]:
 
 def turn(facts: Facts, limit: int, settling: tuple[tuple[int, int], ...]) -> Program:
     seen = dict((yield Look()))
+    runs = frozenset(key for key in seen if key[0] == "run")
+    passed = yield Peek(runs)
     accepted = []
     for j, version in settling:
         row = seen[job(j)]
@@ -130,8 +137,10 @@ def turn(facts: Facts, limit: int, settling: tuple[tuple[int, int], ...]) -> Pro
             if _is_plain_end(facts, row, version):
                 yield Write(job(j), row._replace(state="completed"))
                 accepted.append((j, version))
-    region, front = _region(facts, seen, limit)
-    skipped: set[Key] = set()
+    if settling:
+        passed |= yield Peek(runs)
+    region, passed = _region(facts, seen, passed, limit)
+    skipped: set[Key] = set(passed)
     held: dict[Key, Run] = {}
     in_vain = False
     bound: int | None = None
@@ -144,23 +153,21 @@ def turn(facts: Facts, limit: int, settling: tuple[tuple[int, int], ...]) -> Pro
                 bound = at if bound is None else bound
                 in_vain = in_vain or (isinstance(got, Run) and not got.is_long)
     is_free = True
-    if any(run.keyed for _, run in region[:front]):
+    if any(run.keyed for _, run in region):
         is_free = (yield Hold(KEY, skips=True)) != SKIPPED
     ends = len(region) if bound is None or "stops at a held run" not in facts else bound
     held = {key: run for key, run in region[:ends] if key in held}
-    wanted = sum(not run.is_long for _, run in region[: min(front, ends)])
     for key, run in region[:ends]:
         if run.keyed and not is_free:
             skipped.add(key)
-        elif not run.is_long and wanted:
+        elif not run.is_long:
             got = yield Hold(key, skips=True)
             if got == SKIPPED:
                 skipped.add(key)
             elif got is not None:
                 held[key] = got
-                wanted -= 1
     in_order = dict(sorted(held.items(), key=lambda item: _place(item[1])))
-    is_short = bound is not None or len(held) < front
+    is_short = bound is not None or len(held) < len(region)
     in_vain = in_vain or any(
         not run.is_long and before >= limit for before, run in _with_jobs_before(in_order.values())
     )
@@ -176,23 +183,22 @@ def _with_jobs_before(runs: Iterable[Run]) -> Iterator[tuple[int, Run]]:
         before += run.jobs
 
 
-def _region(facts: Facts, seen: dict[Key, Any], limit: int) -> tuple[list[tuple[Key, Run]], int]:
-    """The runs that a claim may take, and how many of them are the front. It looks behind the front where that has
-    single jobs alone, up to the first longer run or job with a key."""
+def _region(
+    facts: Facts, seen: dict[Key, Any], held: frozenset[Key], limit: int
+) -> tuple[list[tuple[Key, Run]], frozenset[Key]]:
+    """The runs that a claim may take, and those among them that it passes over: single jobs that others hold."""
     region: list[tuple[Key, Run]] = []
-    before = front = 0
-    for key, run in _line(seen)[: 2 * limit]:
-        if before < limit:
-            front += 1
-        elif (
-            any(other.is_long for _, other in region[:front])
-            or run.keyed
-            or (run.is_long and "looks for longer runs behind the front" in facts)
-        ):
+    passed: set[Key] = set()
+    before = 0
+    for key, run in _line(seen):
+        if before >= limit:
             break
-        region.append((key, run))
-        before += run.jobs
-    return region, front
+        if key in held and not (run.is_long and "a longer run that is held is not passed over" in facts):
+            passed.add(key)
+        else:
+            region.append((key, run))
+            before += run.jobs
+    return region, frozenset(passed)
 
 
 def _take(

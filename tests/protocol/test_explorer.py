@@ -76,7 +76,7 @@ FLAWS = {
     "a settle asks for the version": ("a worker that sleeps", "that was over has ended it"),
     "a settle asks for the lease": ("a worker that sleeps", "that was over has ended it"),
     "stops at a held run": ("a run before a lone job", "was taken before it"),
-    "looks for longer runs behind the front": ("two lone jobs, a run, a lone job", "and did not take it"),
+    "a longer run that is held is not passed over": ("a run before a lone job", "was taken before it"),
     "the last of a longer run is not single": ("a run and two claimers", "and did not take it"),
     "asks again after jobs that are gone": ("a cancelled run before a job", "came back empty"),
     "rows are written in the transaction of their run": ("the death of a worker", "in no line"),

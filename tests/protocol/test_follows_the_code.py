@@ -28,7 +28,7 @@ LOCKS: Final[dict[str, list[tuple[str, str, str, bool]]]] = {
         ("settled", "update", "inbox_jobs", False),
         ("held_long", "lock", "euterpe_line", True),
         ("free_keys", "lock", "euterpe_keys", True),
-        ("held", "lock", "euterpe_line", True),
+        ("held_single", "lock", "euterpe_line", True),
         ("gone", "delete", "euterpe_line", False),
         ("shortened", "update", "euterpe_line", False),
         ("taken", "update", "inbox_jobs", False),

@@ -1,9 +1,8 @@
 taken AS (
     UPDATE inbox_jobs AS j
     SET {{leased}}
-    FROM unnest(ARRAY(SELECT n.seq FROM numbers AS n ORDER BY n.seq),
-                ARRAY(SELECT n.priority FROM numbers AS n ORDER BY n.seq),
-                ARRAY(SELECT n.place FROM numbers AS n ORDER BY n.seq)) AS n (seq, priority, place)
+    FROM unnest(ARRAY(SELECT n.seq FROM numbers AS n), ARRAY(SELECT n.priority FROM numbers AS n), ARRAY(SELECT n.place FROM numbers AS n))
+        AS n (seq, priority, place)
     WHERE j.seq = n.seq AND j.priority = n.priority AND j.state = 'scheduled'
     RETURNING {{taken_columns}}, j.concurrency_key, j.concurrency_limit, j.lease_expires_at, (CAST(:worker_ids AS text[]))[n.place]
 ), ends AS MATERIALIZED (

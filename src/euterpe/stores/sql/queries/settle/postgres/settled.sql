@@ -12,8 +12,8 @@ settled AS (
       AND (SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true) <> '')
     RETURNING j.id, j.claim_version
 ), done AS MATERIALIZED (
-    SELECT COUNT(*) AS count,
-           CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(CAST(id AS text)) END AS ids,
-           CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(claim_version) END AS versions
-    FROM settled
+    SELECT c.count,
+           CASE WHEN c.count < CAST(:settling AS integer) THEN ARRAY(SELECT CAST(s.id AS text) FROM settled AS s) END AS ids,
+           CASE WHEN c.count < CAST(:settling AS integer) THEN ARRAY(SELECT s.claim_version FROM settled AS s) END AS versions
+    FROM (SELECT COUNT(*) AS count FROM settled) AS c
 )
