@@ -49,12 +49,12 @@ PLAN_BUGS = (
         "a_list_of_a_rare_state_is_sought_in_all_jobs",
         (
             Edit(
-                "found.sql",
+                "postgres/found.sql",
                 "ORDER BY w.listed DESC, w.seq DESC LIMIT :limit",
                 "ORDER BY w.seq DESC LIMIT :limit",
             ),
             Edit(
-                "found.sql",
+                "postgres/found.sql",
                 "w.listed IS NOT NULL AND (w.listed, w.seq) < ({{one_state}}, :before)"
                 " AND (w.listed, w.seq) >= ({{one_state}}, :down_to)",
                 "w.listed || '' = {{one_state}} AND w.seq < :before AND w.seq >= :down_to",

@@ -39,11 +39,6 @@ def print_json(document: Any) -> None:
     click.echo(shown_json(msgspec.json.format(msgspec.json.encode(document), indent=2)))
 
 
-def print_json_line(document: Any) -> None:
-    """One document on one line, for files of many."""
-    click.echo(shown_json(msgspec.json.encode(document)))
-
-
 def shown_json(document: bytes) -> bytes:
     """In a pipe as it is. At a terminal, what would draw on it or turn its text round is escaped: the same JSON."""
     if not sys.stdout.isatty():
